@@ -7,6 +7,7 @@
  *   CLATTN_B_R   a multiple of VECTOR_WIDTH * ROW_VECTORS: query rows of the block. K and V are read and converted once
  *                per block.
  *   CLATTN_B_C   a multiple of MICRO, at least VECTOR_WIDTH: keys of a tile.
+ *   CLATTN_TICKET_SIZES  where blocks go by tickets: 1, all have B_R rows; 2, some half of it; 3, some a quarter.
  *
  * With CLATTN_STATE o, m and l are the state's: float, O un-normalised, m in natural units; and lse is not used. With
  * CLATTN_SPLIT they are the workspace's (common/splits.clh).
@@ -128,11 +129,13 @@ CLATTN_INLINE block_place place_of(int group, int blocks, const clattn_forward_p
 }
 
 #if CLATTN_TICKETS
-#define LEAST_ROWS   128 /* of a block that is smaller than planned: each reads K and V and turns V */
-#define MANY_HEADS   8
-#define HALVES       (CLATTN_B_R / 2 >= LEAST_ROWS && CLATTN_B_R % (2 * PANEL) == 0)
-#define QUARTERS     (CLATTN_B_R / 4 >= LEAST_ROWS && CLATTN_B_R % (4 * PANEL) == 0)
-#define TICKET_SIZES (1 + HALVES + QUARTERS)
+#define TICKET_SIZES CLATTN_TICKET_SIZES
+#if TICKET_SIZES < 1 || TICKET_SIZES > 3 || CLATTN_B_R % (PANEL << (TICKET_SIZES - 1))
+#error "CLATTN_TICKET_SIZES must be 1, 2 or 3, and blocks of the smallest size whole panels"
+#endif
+#define MANY_HEADS 8
+#define HALVES     (TICKET_SIZES > 1)
+#define QUARTERS   (TICKET_SIZES > 2)
 
 /* How many heads have blocks of B_R rows, of half and of a quarter of that, and how many blocks each of these has. The
  * last to be handed out are small, so that cores end together. Few heads have blocks of half where there are quarters,

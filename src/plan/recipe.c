@@ -105,13 +105,13 @@ void cla_recipe_joined_forward(const struct cla_run *run, struct cla_recipe *rec
     recipe->stages[0].arguments = cla_forward_workspace_list;
 }
 
-void cla_recipe_forward_by_tickets(const struct cla_run *run, struct cla_recipe *recipe)
+void cla_recipe_forward_by_tickets(const struct cla_run *run, int sizes, struct cla_recipe *recipe)
 {
     cla_recipe_forward(run, recipe);
     if (run->splits > 1 || cla_problem_accumulates(run->problem))
         return;
-    enum { HALVED = 512 }; /* rows of blocks that few heads have halved (cl/forward_cpu.cl), each for a core */
-    if (run->config->b_r >= HALVED)
+    enum { QUARTERS = 3 };
+    if (sizes == QUARTERS) /* then few heads have all blocks halved (cl/forward_cpu.cl), each for a core */
         recipe->stages[0].blocks *= 2;
     recipe->numbered = true;
     cla_recipe_region(recipe, "counter of tickets", 1, sizeof(int64_t), false,

@@ -92,8 +92,9 @@ void cla_recipe_pack(struct cla_recipe *recipe, const struct cla_run *run, int p
 void cla_recipe_forward(const struct cla_run *run, struct cla_recipe *recipe);
 void cla_recipe_joined_forward(const struct cla_run *run, struct cla_recipe *recipe);
 
-/* The forward kernel with a counter of tickets (cl/common/cpu_tickets.clh), unless it is of splits or states. */
-void cla_recipe_forward_by_tickets(const struct cla_run *run, struct cla_recipe *recipe);
+/* The forward kernel with a counter of tickets (cl/common/cpu_tickets.clh), unless it is of splits or states. Blocks
+ * have so many sizes, each half of the one before. */
+void cla_recipe_forward_by_tickets(const struct cla_run *run, int sizes, struct cla_recipe *recipe);
 
 /* Launches of a backward pass: over blocks of rows where dQ is wanted, over blocks of keys in any case (each shared out
  * between so many work-groups; `groups` persistent ones, or 0), and over both where d_bias is wanted. */

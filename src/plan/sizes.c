@@ -301,6 +301,7 @@ const struct cla_cpu_sizes cla_forward_cpu_sizes = {.block = 128,
  * Backward, past blocks of 256 at d 64, 128 took 0.79 of the time of 64, and
  * 256 as long; past blocks of 128 all were alike. */
 const struct cla_cpu_sizes cla_forward_amx_sizes = {.large_block = 512,
+                                                    .least_rows = 128,
                                                     .heads = 8,
                                                     .stream = 256,
                                                     .source = NOTES "xeon-amx-notes.md"},

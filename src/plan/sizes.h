@@ -110,9 +110,10 @@ struct cla_simt_weights {
 extern const struct cla_simt_weights cla_simt_weights;
 
 /* Rows (keys) of a block of forward_cpu's and backward_cpu's, where the blocks of the larger size of so many heads (0:
- * of one) are enough for the cores or not; and of what streams past them, past few rows, too. */
+ * of one) are enough for the cores or not; of the smallest to which blocks that go by tickets shrink, as each reads K
+ * and V; and of what streams past them, past few rows, too. */
 struct cla_cpu_sizes {
-    int block, large_block, heads, stream, few_rows, few_stream;
+    int block, large_block, least_rows, heads, stream, few_rows, few_stream;
     const char *source;
 };
 extern const struct cla_cpu_sizes cla_forward_cpu_sizes, cla_backward_cpu_sizes;

@@ -2,6 +2,7 @@
  *
  * Which unit forward_cpu and backward_cpu multiply by: pairs of bf16 where the processor has them and all operands are
  * bf16, multiply-adds of floats else. */
+#include "plan/recipe.h"
 #include "support/cpu.h"
 #include "support/planned.h"
 #include "support/unit.h"
@@ -93,6 +94,46 @@ static void one_kernel_forms_all_gradients(void **state)
     }
 }
 
+/* Where blocks shrink to a quarter, all of few heads are halved, and each has a work-group. */
+static void blocks_by_tickets_shrink(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *knobs, *sizes;
+        int b_r, n_q;
+        int64_t groups;
+    } rows[] = {
+        {"dot=4 micro=32", "CLATTN_TICKET_SIZES=3 ", 512, 1025, 6},
+        {"dot=4 micro=32", "CLATTN_TICKET_SIZES=3 ", 640, 1025, 4},
+        {"dot=4 micro=32", "CLATTN_TICKET_SIZES=1 ", 544, 1025, 2}, /* half of it is not whole panels */
+        {"dot=4 micro=32", "CLATTN_TICKET_SIZES=2 ", 384, 1025, 3},
+        {"dot=4 micro=32", "CLATTN_TICKET_SIZES=2 ", 256, 1025, 5},
+        {"dot=4 micro=32", "CLATTN_TICKET_SIZES=1 ", 192, 1025, 6}, /* half of it is less than 128 */
+        {"dot=1", "CLATTN_TICKET_SIZES=0 ", 512, 1025, 3},
+    };
+    EACH (i, rows) {
+        const struct clattn_capabilities capabilities = cpu(PAIRS, 16);
+        const struct clattn_problem problem = {.d = 64,
+                                               .d_v = 64,
+                                               .dtype = CLATTN_BF16,
+                                               .b_r = rows[i].b_r,
+                                               .skeleton = "forward_cpu",
+                                               .knobs = rows[i].knobs};
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        if (test_plan(&capabilities, problem, &choice, &info))
+            fail_msg("%s", test_error.text);
+        assert_non_null(strstr(info.constants, rows[i].sizes));
+        const struct cla_run run = {.problem = &problem,
+                                    .config = &choice.config,
+                                    .capabilities = &capabilities,
+                                    .shape = {.batch = 1, .heads = 1, .kv_heads = 1, .n_q = rows[i].n_q, .n_kv = 64},
+                                    .keys = 64,
+                                    .splits = 1};
+        assert_int_equal(cla_recipe_of(choice.skeleton, &run).stages[0].blocks, rows[i].groups);
+    }
+}
+
 static void it_is_forced_where_it_can_be(void **state)
 {
     (void)state;
@@ -160,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_taken_where_all_is_bf16),
         cmocka_unit_test(one_kernel_forms_all_gradients),
+        cmocka_unit_test(blocks_by_tickets_shrink),
         cmocka_unit_test(it_is_forced_where_it_can_be),
         cmocka_unit_test(it_takes_less_room),
     };

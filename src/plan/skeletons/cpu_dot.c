@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan/skeletons/cpu_dot.h"
 #include "plan/operand.h"
+#include "plan/sizes.h"
 #include "plan/skeletons/cpu_tiles.h"
 #include "plan/types.h"
 
@@ -129,9 +130,14 @@ int cla_cpu_scored_keys(int b_c, const struct cla_config *config)
     return units[config->cpu.dot].tiles ? 2 * config->cpu.micro : b_c;
 }
 
-bool cla_cpu_takes_tickets(const struct cla_config *config)
+int cla_cpu_ticket_sizes(const struct cla_config *config)
 {
-    return units[config->cpu.dot].tiles;
+    enum { MOST = 3 };
+    int sizes = units[config->cpu.dot].tiles ? 1 : 0;
+    while (sizes && sizes < MOST && config->b_r >> sizes >= cla_forward_amx_sizes.least_rows &&
+           config->b_r % (cla_cpu_panel(config) << sizes) == 0)
+        sizes++;
+    return sizes;
 }
 
 int cla_cpu_weight_words(int streamed, const struct cla_config *config)

@@ -36,8 +36,9 @@ int cla_cpu_items(int n, const struct cla_config *config);
 int cla_cpu_panels_together(const struct cla_config *config);
 int cla_cpu_scored_keys(int b_c, const struct cla_config *config);
 
-/* Whether forward_cpu's blocks go to whoever is free (CLATTN_TICKETS). */
-bool cla_cpu_takes_tickets(const struct cla_config *config);
+/* How many sizes forward_cpu's blocks have where they go to whoever is free (CLATTN_TICKETS): b_r rows, half and a
+ * quarter of that. 0: each work-group has its own. */
+int cla_cpu_ticket_sizes(const struct cla_config *config);
 
 /* Whether a panel's lanes can be what dQ sums over: tiles take 32 of them. */
 bool cla_cpu_may_fuse(const struct cla_config *config);

@@ -170,7 +170,11 @@ static bool step_down(const struct clattn_capabilities *capabilities, const stru
 
 static void recipe(const struct cla_run *run, struct cla_recipe *out)
 {
-    (cla_cpu_takes_tickets(run->config) ? cla_recipe_forward_by_tickets : cla_recipe_forward)(run, out);
+    const int sizes = cla_cpu_ticket_sizes(run->config);
+    if (sizes)
+        cla_recipe_forward_by_tickets(run, sizes, out);
+    else
+        cla_recipe_forward(run, out);
 }
 
 static void define(const struct clattn_problem *problem, const struct cla_config *config, struct cla_text *text)
@@ -179,8 +183,9 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     cla_text_printf(
         text,
         "#define CLATTN_DOT %d\n#define CLATTN_FETCH %d\n#define CLATTN_MICRO %d\n#define CLATTN_ROW_VECTORS %d\n"
-        "#define CLATTN_VECTOR_WIDTH %d\n",
-        config->cpu.dot, config->cpu.fetch, config->cpu.micro, config->cpu.row_vectors, config->cpu.vector_width);
+        "#define CLATTN_TICKET_SIZES %d\n#define CLATTN_VECTOR_WIDTH %d\n",
+        config->cpu.dot, config->cpu.fetch, config->cpu.micro, config->cpu.row_vectors, cla_cpu_ticket_sizes(config),
+        config->cpu.vector_width);
 }
 
 static const struct cla_knob knobs[] = {
