@@ -62,12 +62,13 @@ const struct cla_skeleton *cla_plan_preferred(const struct clattn_capabilities *
     return NULL;
 }
 
+/* Skeletons of several vendors may share a name: cla_skeleton_find takes the first. */
 static void list_skeletons(enum clattn_pass pass, char *names, size_t size)
 {
     size_t used = 0;
     names[0] = '\0';
     for (const struct cla_skeleton *const *skeleton = cla_skeletons; *skeleton && used < size; skeleton++)
-        if (cla_skeleton_serves(*skeleton, pass))
+        if (cla_skeleton_serves(*skeleton, pass) && cla_skeleton_find((*skeleton)->name) == *skeleton)
             used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "", (*skeleton)->name);
 }
 

@@ -38,7 +38,9 @@ class General(CommandTest):
         self.refused(USAGE, "plan", "--device", "first", says=["'first'", "0:0"])
         self.refused(USAGE, "plan", "--device", "99:0", says=["99:0", "clattn devices"])
         self.refused(USAGE, "plan", "--device", "0:99", says=["0:99", "clattn devices"])
-        self.refused(USAGE, "plan", "--skeleton", "none", says=["'none'", "forward_simt"])
+        said = self.refused(USAGE, "plan", "--skeleton", "none", says=["'none'", "forward_simt"]).stderr
+        listed = said.split("one of ")[1].split()
+        self.assertEqual(len(listed), len({name.strip(",") for name in listed}), said)
         self.refused(USAGE, "verify", "--skeleton", "none", says=["'none'", "forward_simt"])
         self.refused(USAGE, "verify", "--quick", "--full", says=["one of them"])
         self.refused(USAGE, "bench", "--heads", "3", "--kv-heads", "2", "--n", "64", says=["--kv-heads 2", "divide"])
@@ -106,12 +108,15 @@ class Compile(CommandTest):
         def refused(text, *says, status=USAGE):
             with open(self.path("list"), "w", encoding="utf-8") as file:
                 file.write(text)
-            self.refused(status, "compile", "--problems", self.path("list"), says=says)
+            self.refused(status, "compile", "--problems", self.path("list"), says=says, environment={"CLATTN_CACHE_DIR": cache})
+            self.assertFalse(os.path.exists(cache))
+        cache = self.path("unused")
         refused("--d 8 --dtype fp64\n", "line 1", "'fp64'")
         refused("\n--d '8\n", "line 2", "quotation", status=FILE)
         refused("# nothing\n", "no line", status=FILE)
         refused("--d 577\n", "line 1", "1 to 576")
         refused("--problems other\n", "line 1", "not for a line")
+        refused("--d 8 --skeleton forward_simt\n--causal\n", "line 2", "needs a value")  # before line 1 is compiled
         self.refused(FILE, "compile", "--problems", self.path("none"), says=["No such file"])
 
 

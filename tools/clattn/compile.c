@@ -194,26 +194,31 @@ static int check_values(const struct values *values, struct failure *failure)
     return STATUS_OK;
 }
 
-/* The lines of the file, or the problems of the command line alone. */
+static int parse_line(const struct values *all, const struct option_line *line, struct values *values,
+                      struct failure *failure)
+{
+    *values = (struct values){.d_v = 0};
+    int status = options_parse(&compile_command, line->argc, line->argv, values, failure);
+    if (!status && (values->problems != all->problems || values->device.given != all->device.given))
+        status = fail(failure, STATUS_USAGE, "--problems and --device are not for a line of the file");
+    return status ? status : check_values(values, failure);
+}
+
+/* The lines of the file, or the problems of the command line alone. Without a job lines are only looked at. */
 static int compile_lines(struct job *job, const struct values *all, const struct option_lines *lines,
                          struct failure *failure)
 {
     int status = STATUS_OK;
     if (!all->problems)
-        return compile_all(job, all, failure);
+        return job ? compile_all(job, all, failure) : STATUS_OK;
     for (int i = 0; i < lines->count && !status; i++) {
-        const struct option_line *line = &lines->items[i];
-        struct values values = {.d_v = 0};
+        struct values values;
         struct failure reason = {.command = NULL};
-        status = options_parse(&compile_command, line->argc, line->argv, &values, &reason);
-        if (!status && (values.problems != all->problems || values.device.given != all->device.given))
-            status = fail(&reason, STATUS_USAGE, "--problems and --device are not for a line of the file");
-        if (!status)
-            status = check_values(&values, &reason);
-        if (!status)
+        status = parse_line(all, &lines->items[i], &values, &reason);
+        if (!status && job)
             status = compile_all(job, &values, &reason);
         if (status)
-            fail(failure, status, "%s: line %d: %.3900s", all->problems, line->number, reason.text);
+            fail(failure, status, "%s: line %d: %.3900s", all->problems, lines->items[i].number, reason.text);
     }
     return status;
 }
@@ -243,8 +248,12 @@ int compile_main(int argc, char **argv, struct failure *failure)
         status = check_values(&values, failure);
     if (!status && values.problems)
         status = option_lines_read(values.problems, argc, argv, &lines, failure);
-    if (status)
+    if (!status)
+        status = compile_lines(NULL, &values, &lines, failure); /* all of them before hours of compiling */
+    if (status) {
+        option_lines_free(&lines);
         return status;
+    }
     json_t *rows = values.json ? json_array() : NULL;
     status = compile_in(false, &values, &lines, rows, failure);
     if (!status)
