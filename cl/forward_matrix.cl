@@ -378,7 +378,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
     view.n_kv = all_keys;
 #endif
 #if MATRIX_MAY_REPAIR
+#if !MATRIX_JOINS
     const bool poisoned = matrix_is_poisoned(out, memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid);
+#endif
 #define MATRIX_REPAIR(r)                                                                                               \
     matrix_repair(matrix_operands_of(q, k, v, place, p, &view), to, row + UNIT_ROWS * (r),                            \
                   first_key, by.key_end, lane, p, &view)
@@ -387,7 +389,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
         UNROLL for (int r = 0; r < RT; ++r) to.written[r] = MATRIX_REPAIR(r);
 #endif
 #endif
-    barrier(CLK_LOCAL_MEM_FENCE); /* all are done with the tiles */
+#if !MATRIX_JOINS || !CLATTN_Q_REGISTERS
+    barrier(CLK_LOCAL_MEM_FENCE); /* all are done with the tiles, or Q */
+#endif
 
     float factor[RT][UNIT_SLOTS];
     matrix_finish(lane, &rows, factor, row, p, &view);
@@ -400,7 +404,9 @@ clattn_forward(__global const clattn_storage *q, __global const clattn_k *k, __g
     const matrix_results to = matrix_results_of(o, lse, m, l, p, place, &view);
 #endif
     join_leave((__local float *)memory, lid / UNIT_LANES, &rows, factor, out, lane);
-    barrier(CLK_LOCAL_MEM_FENCE);
+    bool poisoned = false;
+    FOR_OUTPUTS poisoned = poisoned || isnan(out[r][c].x[e]);
+    poisoned = unit_barrier_any(memory + (MATRIX_LOCAL_BYTES / 4 - 4), lid, poisoned);
     for (int at = lid; at < quads; at += WG) {
         const int r = at / JOIN_QUADS, x = at % JOIN_QUADS * 4;
         const join_sum sum = join_parts((__local const float *)memory, r, x);

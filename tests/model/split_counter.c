@@ -12,7 +12,8 @@
 #undef atom_cmpxchg
 #define atom_cmpxchg(at, is, becomes) (machine_maybe_pause(), *(at) = (becomes), is)
 #endif
-#define CLATTN_SPLIT 1
+#define CLATTN_SPLIT        1
+#define unit_device_fence() machine_maybe_pause()
 #include "split_counter_text.h"
 
 enum { SPLITS = MACHINE_MOST_GROUPS };
