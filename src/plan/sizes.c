@@ -357,7 +357,7 @@ const struct cla_stream_sizes cla_stream_sizes = {.most_rows = 16,
                                                   .few_rows = 4,
                                                   .unit_registers = 2048,
                                                   .cached_hundredths = 72,
-                                                  .block_keys = 256};
+                                                  .block_elements = 65536};
 
 /* Persistent work-groups are so fast with keys that what comes with splits costs more of them. Fitted to forward_hopper
  * at 4 heads of 16384 rows, d 64, whole and in three splits (565 and 627 us; causal, 398 and 375). Tiled are those of

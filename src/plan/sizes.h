@@ -160,7 +160,7 @@ struct cla_stream_sizes {
     int most_rows, sub_groups, more, few_rows, unit_registers;
     int cached_hundredths; /* of the second-level cache: K and V of a call in so much of it come from it, and fewer rows
                             * are faster, */
-    int block_keys;        /* and more sub-groups where each block of rows has so many keys to each of its splits */
+    int block_elements;    /* and more sub-groups where each block of rows has so many of them to each of its splits */
 };
 extern const struct cla_stream_sizes cla_stream_sizes;
 

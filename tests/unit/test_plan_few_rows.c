@@ -13,14 +13,16 @@ static void short_calls_have_fewer_rows(void **state)
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
     static const struct {
         int64_t batch, n_kv;
-        int group, b_r, sharers, splits;
+        int d, group, b_r, sharers, splits;
     } rows[] = {
-        {1, 1024, 4, 8, 4, 8},   {1, 4096, 4, 8, 8, 16},  {1, 8192, 4, 8, 8, 16}, {1, 8192, 8, 8, 8, 16},
-        {8, 1024, 4, 8, 4, 4},   {4, 2048, 4, 8, 8, 4},   {8, 8192, 4, 16, 4, 4}, {1, 32768, 4, 16, 4, 32},
-        {64, 1024, 4, 16, 4, 1}, {1, 1024, 16, 16, 8, 4},
+        {1, 1024, 128, 4, 8, 4, 8},   {1, 4096, 128, 4, 8, 8, 16},   {1, 8192, 128, 4, 8, 8, 16},
+        {1, 8192, 128, 8, 8, 8, 16},  {8, 1024, 128, 4, 8, 4, 4},    {4, 2048, 128, 4, 8, 8, 4},
+        {8, 8192, 128, 4, 16, 4, 4},  {1, 32768, 128, 4, 16, 4, 32}, {64, 1024, 128, 4, 16, 4, 1},
+        {1, 1024, 128, 16, 16, 8, 4}, {1, 4096, 64, 4, 8, 4, 16},    {1, 8192, 64, 4, 8, 8, 16},
+        {4, 2048, 64, 4, 8, 8, 4},
     };
     EACH (i, rows) {
-        const struct clattn_problem problem = {.d = 128,
+        const struct clattn_problem problem = {.d = rows[i].d,
                                                .dtype = CLATTN_BF16,
                                                .expected_n_q = 1,
                                                .expected_n_kv = rows[i].n_kv,

@@ -116,8 +116,8 @@ static void suit_short(const struct clattn_capabilities *capabilities, const str
                        struct cla_config *streamed)
 {
     const int64_t splits = capabilities->compute_units / problem->expected_heads;
-    const bool more =
-        splits >= cla_stream_sizes.sub_groups && problem->expected_n_kv / splits >= cla_stream_sizes.block_keys;
+    const int64_t least = cla_ceil_div(cla_stream_sizes.block_elements, problem->d + problem->d_v);
+    const bool more = splits >= cla_stream_sizes.sub_groups && problem->expected_n_kv / splits >= least;
     streamed->b_r = streamed->unit->stream_rows;
     if (!cla_problem_accumulates(problem))
         streamed->matrix.sharers = more ? cla_stream_sizes.more : cla_stream_sizes.sub_groups;
