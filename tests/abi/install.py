@@ -23,6 +23,11 @@ def run(*command, **options):
     return done.stdout
 
 
+def environment_with(libdir):
+    """The installed library first, then what the environment has, its OpenCL loader perhaps."""
+    return dict(os.environ, LD_LIBRARY_PATH=os.pathsep.join(filter(None, [libdir, os.environ.get('LD_LIBRARY_PATH')])))
+
+
 def with_pkg_config(arguments, root, libdir, work):
     environment = dict(os.environ, PKG_CONFIG_PATH=os.path.join(libdir, 'pkgconfig'))
     flags = run('pkg-config', f'--define-variable=prefix={root}', '--cflags', '--libs', 'clattn',
@@ -30,7 +35,7 @@ def with_pkg_config(arguments, root, libdir, work):
     program = os.path.join(work, 'consumer')
     run(*arguments.compiler, '-std=c11', '-Wall', '-Wextra', '-Wpedantic', '-Werror',
         os.path.join(arguments.source, 'consumer.c'), '-o', program, *flags)
-    print('pkg-config:', run(program, env=dict(os.environ, LD_LIBRARY_PATH=libdir)).strip())
+    print('pkg-config:', run(program, env=environment_with(libdir)).strip())
 
 
 def with_cmake(arguments, root, work):
@@ -76,7 +81,7 @@ def main():
         with_fetch_content(arguments, work)
         command = os.path.join(root, 'bin', 'clattn')
         if os.path.exists(command):
-            environment = dict(os.environ, LD_LIBRARY_PATH=libdir)
+            environment = environment_with(libdir)
             print('command:', run(command, '--version', env=environment).strip())
             run(command, 'devices', env=environment)
             for name in ('man/man1/clattn.1', 'man/man1/clattn-run.1', 'bash-completion/completions/clattn',

@@ -10,6 +10,7 @@ import unittest
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from command import CLATTN, CommandTest, DEVICE, DUMPS, FILE, LAYER, OK, USAGE, run_tests
+from dumps import write_elsewhere
 from terminal import on_terminal
 
 
@@ -154,7 +155,7 @@ class Terminal(CommandTest):
 
     def test_tables_fit(self):
         """No line with a place to break is wider than the terminal, but that command line which one is to copy."""
-        h200 = os.path.join(DUMPS, "nvidia-h200.json")
+        h200 = write_elsewhere(os.path.join(DUMPS, "nvidia-h200.json"), self.path("dump.json"))
         cache = tempfile.TemporaryDirectory()  # `compile` fails where nothing is kept
         self.addCleanup(cache.cleanup)
         for words, widths in ((["devices"], (60, 80)), (["verify", "--only", "3"], (60, 80)), (["compile"], (60, 80)),
@@ -164,7 +165,7 @@ class Terminal(CommandTest):
             for columns in widths:
                 environment = {"COLUMNS": str(columns), "CLATTN_CACHE_DIR": cache.name}
                 status, text = on_terminal([CLATTN, *words], "stdout", environment)
-                self.assertEqual(status, OK, words)
+                self.assertEqual(status, OK, (words, text))
                 for line in text.splitlines():
                     if " " in line.strip() and not line.startswith("  reproduce: "):
                         self.assertLessEqual(len(line), columns, line)

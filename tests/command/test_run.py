@@ -73,6 +73,7 @@ class Run(CommandTest):
         shared = ("--devices", "0:0,0:0", "--shares", "1,1")
         for passing in ("kv", "q", "auto"):
             self.check("<f4", 2e-6, causal="bottom-right", words=("--causal", *shared, "--passing", passing))
+        self.check("<f4", 2e-6, causal="bottom-right", words=("--causal", *shared[:2]))  # shares by measured speeds
         for word, value in (("--shares", "1,1"), ("--passing", "q")):
             self.refused(USAGE, "run", *self.names(), word, value, says=(f"{word} needs --devices P:D,...",))
         self.refused(USAGE, "run", *self.names(), *shared, "--passing", "rows", says=("must be one of auto, kv, q",))

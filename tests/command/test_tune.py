@@ -14,6 +14,9 @@ import tempfile
 import time
 import unittest
 
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from dumps import write_elsewhere
+
 CLATTN = ""
 DUMPS = ""
 LAYER = ""
@@ -192,17 +195,15 @@ class Tune(unittest.TestCase):
         self.run_it("tune", "--merge", self.path("a"), "--resume", status=USAGE)
 
     def test_devices_that_are_not_here_are_ranked(self):
-        dump = self.path("dump.json")  # of another name, lest it be here
-        with open(os.path.join(DUMPS, "nvidia-h200.json"), encoding="utf-8") as file, open(dump, "w", encoding="utf-8") as made_up:
-            made_up.write(file.read().replace("NVIDIA H200", "NVIDIA H20X"))
+        dump = write_elsewhere(os.path.join(DUMPS, "nvidia-h200.json"), self.path("dump.json"))
         wanted = ["--dtype", "fp16", "--d", "128", "--n", "4096", "--causal"]
         for environment in ({}, {"OCL_ICD_VENDORS": "/nowhere"}):  # with and without OpenCL
             out, _ = self.run_it("tune", "--clinfo", dump, *wanted, environment=environment)
-            self.assertIn("1:0 NVIDIA H20X (NVIDIA CUDA): not here, so planned only", out)
+            self.assertIn("1:0 NVIDIA H200 elsewhere (NVIDIA CUDA): not here, so planned only", out)
             self.assertRegex(out, r"\n   1  forward_hopper +B_r 128  B_c 128 +384 items  cost 1.000  stages=3 q_stages=1 ping_pong=1 tma=1")
             self.assertRegex(out, r"\n      local memory: Q in 1 stage, .*: \d+ of \d+ bytes")
         rows = json.loads(self.run_it("tune", "--clinfo", dump, *wanted, "--json")[0])
-        listed = [row for row in rows if "H20X" in str(row["device"])][0]["candidates"]
+        listed = [row for row in rows if "H200" in str(row["device"])][0]["candidates"]
         self.assertGreater(len(listed), 20)
         self.assertFalse(os.path.exists(self.db))
 
