@@ -137,6 +137,27 @@ class Refusals(unittest.TestCase):
         read_only.flags.writeable = False
         self.refused(ValueError, 'out is read-only', q, q, q, out=read_only)
 
+    def test_plain_arguments(self):
+        """Each that is not an array, of a type that it cannot be."""
+        q = self.q
+        for name, value in (('window', 3), ('window', 'x'), ('window', (1.5, 2)), ('scale', 'a'), ('softcap', 'a'),
+                            ('softcap', None), ('dropout_p', 'a'), ('dropout_seed', 1.5), ('device', '0:0'),
+                            ('device', 0), ('return_lse', 2), ('return_ml', 'yes'), ('layout', 4), ('skeleton', 7),
+                            ('kv_chunk', 1e6), ('splits', '2'), ('sink_keys', 2.0), ('score_mod', len), ('b_r', '64'),
+                            ('expected', 7), ('statistics', q), ('wait_for', 1), ('window_corner', 'left')):
+            self.refused(ValueError, f'^{name} is ', q, q, q, **{name: value})
+        self.refused(ValueError, r"^expected\['n_q'\] is 'x': it must be an integer", q, q, q, expected={'n_q': 'x'})
+        self.refused(ValueError, 'block_size is 64: it is .rows, keys', q, q, q, block_mask=q, block_size=64)
+        self.refused(TypeError, 'is_causal is no argument of this function: is it causal', q, q, q, is_causal=True)
+        self.refused(ValueError, 'out .* overlaps q ', q, q, q, out=q)
+        with self.assertRaisesRegex(ValueError, 'device is .0:0'):
+            clattn.set_default_device('0:0')
+        numpys = {'window': numpy.array((3, 0)), 'scale': numpy.float32(0.25), 'return_lse': numpy.True_,
+                  'kv_chunk': numpy.int64(4)}
+        o, lse = clattn.attention(q, q, q, **numpys)
+        same, _ = clattn.attention(q, q, q, window=(3, 0), scale=0.25, return_lse=True, kv_chunk=4)
+        self.assertEqual((o.tobytes(), lse.shape), (same.tobytes(), q.shape[:-1]))
+
     def test_packed_sequences(self):
         q = numbers(2, 10, 16)
         for cu, text in (([0, 11], 'from 0 to 10'), ([0, 9], 'from 0 to 10'), ([0, 6, 5, 10], 'not fall')):
@@ -149,6 +170,17 @@ class Refusals(unittest.TestCase):
             clattn.scaled_dot_product_attention(q, q[:, :1], q[:, :1])
         with self.assertRaisesRegex(ValueError, 'return_attn_probs'):
             clattn.flash_attn_func(q, q, q, return_attn_probs=True)
+        for name, value in (('softmax_scale', 'a'), ('window_size', 3), ('softcap', 'a')):
+            with self.assertRaisesRegex(ValueError, f'^{name} is '):
+                clattn.flash_attn_func(q, q, q, **{name: value})
+            with self.assertRaisesRegex(ValueError, f'^{name} is '):
+                clattn.flash_attn_with_kvcache(q, q, q, **{name: value})
+        with self.assertRaisesRegex(ValueError, '^attn_mask has shape'):
+            clattn.scaled_dot_product_attention(q, q, q, numpy.ones((3, 8), bool))
+        with self.assertRaisesRegex(ValueError, '^key has 15 columns, query 16'):
+            clattn.scaled_dot_product_attention(q, q[..., :15], q)
+        with self.assertRaisesRegex(TypeError, '^k_cache is float64'):
+            clattn.flash_attn_with_kvcache(q, q.astype(float), q)
         with self.assertRaisesRegex(ValueError, 'platform 99'):
             clattn.Device(99, 0)
 

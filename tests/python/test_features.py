@@ -230,7 +230,7 @@ class Formats(unittest.TestCase):
 
     def test_refusals(self):
         blank = numpy.zeros((2, 2, N_KV, 34), numpy.uint8)
-        for k, form, kind, text in ((self.k, 'q8_0', TypeError, "k with k_format 'q8_0' is one of byte"),
+        for k, form, kind, text in ((self.k, 'q8_0', TypeError, "with k_format 'q8_0' it must be one of byte"),
                                     (blank[..., :33], 'q8_0', ValueError, 'blocks of 34 bytes'),
                                     (self.k, 'q5_1', ValueError, "k_format is 'q5_1'"),
                                     (blank[..., :16], 'int4', ValueError, 'k_scales is None')):

@@ -20,7 +20,8 @@ ARRAYS = {
 }
 # dropout_row is for calls of some rows, such as a ring's.
 OWN = {
-    'reserved', 'shape', 'score', 'more', 'progress_user', 'workspace', 'workspace_bytes', 'kv_scales', 'features', 'dropout_row'
+    'reserved', 'shape', 'score', 'more', 'progress_user', 'workspace', 'workspace_bytes', 'kv_scales', 'features',
+    'dropout_row'
 }
 # Members whose keyword has another name. Chunks of a backward pass are kv_chunk's.
 NAMES = {

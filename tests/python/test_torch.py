@@ -36,6 +36,7 @@ def arguments(q, k, v, causal='', bias=None, mask=None, statistics=2, sinks=None
 class Operator(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(1)
+        clattn.default_device()._bound.clear()  # (of which a device keeps so many: other tests must not count)
 
     def beside(self, inputs, limit, **options):
         """O and all gradients, against PyTorch's in float64."""
@@ -194,6 +195,7 @@ class Operator(unittest.TestCase):
             o = clattn.scaled_dot_product_attention(q, k, v)
             torch.autograd.grad(o.sum(), q)
         self.assertLessEqual({'clattn.forward.default', 'clattn.backward.default'}, set(Seen.names))
+
         def of_three(q, k, v):
             return clattn.scaled_dot_product_attention(q, k, v)
 
@@ -312,12 +314,18 @@ class Operator(unittest.TestCase):
 
     def test_refusals(self):
         q, k, v = tensors(3, 1, 2, 8, 16)
-        with self.assertRaisesRegex(TypeError, 'q is torch.float64: .* no fp64'):
+        with self.assertRaisesRegex(TypeError, 'query is torch.float64: .* no fp64'):
             clattn.scaled_dot_product_attention(q.double(), k, v)
         with self.assertRaisesRegex(ValueError, 'q requires a gradient'):
             clattn.attention(q, k, v)
-        with self.assertRaisesRegex(TypeError, 'k is a ndarray'):
+        with self.assertRaisesRegex(TypeError, 'key is a ndarray'):
             clattn.scaled_dot_product_attention(q, k.detach().numpy(), v)
+        for name, value in (('scale', 'a'), ('dropout_p', 'a'), ('return_lse', 2), ('is_causal', 7)):
+            with self.assertRaisesRegex(ValueError, f'^{name} is '):
+                clattn.scaled_dot_product_attention(q, k, v, **{name: value})
+        for name, value in (('window', 3), ('dropout_seed', 0.5)):
+            with self.assertRaisesRegex(ValueError, f'^{name} is '):
+                operator.attention(q, k, v, dropout_p=0.5, **{name: value})
         with self.assertRaisesRegex(TypeError, 'CUDA'):
             operator._check([('q', Elsewhere())])
 

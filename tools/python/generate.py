@@ -94,8 +94,8 @@ def feature_lines(members, include):
         feature, sizes = re.search(r'\bCLATTN_\w+', text), re.search(r'\[([^\]]*)\]', text)
         tensor = member.type == 'struct clattn_tensor'
         if not feature or (tensor and not sizes):
-            sys.exit(f'clattn_score_more.{member.name}: what is "{text.strip()}"? Its comment names the feature, and of '
-                     'a tensor the dimensions')
+            sys.exit(f'clattn_score_more.{member.name}: what is "{text.strip()}"? Its comment names the feature, and '
+                     'of a tensor the dimensions')
         dimensions = tuple(size.strip() for size in sizes.group(1).split(',')) if tensor else None
         yield f"    '{member.name}': ({feature.group(0)}, {dimensions}),"
     yield '}'

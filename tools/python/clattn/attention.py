@@ -3,7 +3,7 @@
 import inspect
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import _abi, arrays, call as calls, errors, pieces, rows, score, views
+from . import _abi, arrays, call as calls, errors, pieces, plain, rows, score, views
 from .device import Device, default_device
 from .views import View
 
@@ -11,6 +11,8 @@ _ORDERS = {'bhnd': (0, 1, 2, 3), 'bnhd': (0, 2, 1, 3), 'hnd': (0, 1, 2), 'nhd': 
 
 # Rows up to which a call may have its keys split between work-groups: with more there are blocks of rows enough.
 _FEW_ROWS = 64
+
+_NAMES = errors.named(o='out')
 
 
 class Gradients(NamedTuple):
@@ -25,6 +27,7 @@ class Gradients(NamedTuple):
 class _Arguments:
     """The arrays of a call in the library's order of dimensions, and their sizes."""
     def __init__(self, q: Any, k: Any, v: Any, options: Dict[str, Any], backward: bool) -> None:
+        plain.check(options)
         self.options, self.backward = options, backward
         self.layout = options.pop('layout')
         if self.layout not in _ORDERS:
@@ -60,7 +63,7 @@ class _Arguments:
         if not (self.paged and self.packed):
             return self.ordered(x, name)
         order = _ORDERS['bnhd' if self.layout == 'nhd' else 'bhnd']
-        return self.seen(x, name).require(4, self.kinds(name), 'a pool of pages').permute(*order)
+        return self.seen(x, name).require(4, self.kinds(name), 'as a pool of pages').permute(*order)
 
     def _check_types(self) -> None:
         q, k, v = self.q, self.k, self.v
@@ -93,7 +96,7 @@ class _Arguments:
     def _longest(self, which: str, cumulative: View) -> int:
         given = self.options[f'max_n_{which}']
         if given is not None:
-            return int(given)
+            return given
         numbers = views.host_array(cumulative)
         if numbers is None:
             raise errors.ArgumentError(
@@ -103,7 +106,7 @@ class _Arguments:
     def _paged_keys(self) -> int:
         options, page_keys = self.options, self.k.shape[2]
         if options['max_n_kv'] is not None:
-            return int(options['max_n_kv'])
+            return options['max_n_kv']
         if options['page_offsets'] is None:
             return views.scalars(options['pages'], 'pages', 'int32').shape[-1] * page_keys
         raise errors.ArgumentError('max_n_kv is None: with page_offsets it must be given')
@@ -125,13 +128,13 @@ class _Arguments:
         problem.packing = score.packing_of(options.get('packing'))
         score.expected(problem, options['expected'])
         for name in ('b_r', 'b_c', 'work_group_size'):
-            setattr(problem, name, int(options.get(name) or 0))
+            setattr(problem, name, options.get(name) or 0)
         self.call.text('skeleton', options.get('skeleton'))
         self.call.text('knobs', options.get('knobs'))
         if not self.backward:
             few = self.sizes.n_q <= _FEW_ROWS and not options['kv_chunk'] and options['window'] is None
             given = options['splits']
-            problem.split_keys = int(options['split_keys'])
+            problem.split_keys = options['split_keys']
             few = few and not problem.split_keys
             planned = _abi.CLATTN_SPLITS_BY_SHAPE if few else 0 if problem.split_keys else 1
             problem.splits = given if given is not None else planned
@@ -140,8 +143,8 @@ class _Arguments:
         call, options, sizes = self.call, self.options, self.sizes
         sizes.fill(call)
         score.window(call, options['window'])
-        call.problem.window_corner = score.causal_of(options['window_corner'] or False)
-        call.problem.sink_keys = int(options.get('sink_keys') or 0)
+        call.problem.window_corner = score.causal_of(options['window_corner'] or False, 'window_corner')
+        call.problem.sink_keys = options.get('sink_keys') or 0
         score.rows(call, options['row_shifts'], options['query_lengths'], sizes)
         score.tree_mask(call, options['tree_mask'], sizes)
         score.softcap(call, options['softcap'])
@@ -163,8 +166,8 @@ class _Arguments:
             score.pages(call, options['pages'], options['page_offsets'], self.k.shape[0], self.k.shape[2], sizes)
         for name in 'kv':
             score.scales(call, name, getattr(self, name), options.get(f'{name}_scales'), options.get(f'{name}_zeros'),
-                         int(options.get(f'{name}_scale_group') or 0))
-        score.more(call, options['more'], sizes)
+                         options.get(f'{name}_scale_group') or 0)
+        score.more(call, options['more'], sizes, options)
         score.lse_gradient(call, options.get('d_lse'), self.rows_shape())
         score.functions(call, options['score_mod'], options.get('score_mod_grad'), options['mask_mod'], options['data'])
 
@@ -177,15 +180,6 @@ class _Arguments:
         return self.q.shape[:-1]
 
 
-def _refuse_grad(named: Sequence[Tuple[str, Any]]) -> None:
-    for name, x in named:
-        if views.is_torch(x) and x.requires_grad:
-            import torch
-            if torch.is_grad_enabled():
-                raise errors.ArgumentError(f'{name} requires a gradient, which this function does not record: take '
-                                           'clattn.torch.attention, or torch.no_grad() with attention_backward()')
-
-
 def _run(found: _Arguments, inputs: Sequence[Any], outputs: Sequence[Any], queue: Any, device: Optional[Device],
          wait_for: Sequence[Any]) -> None:
     first = found.options['first_event']
@@ -195,6 +189,7 @@ def _run(found: _Arguments, inputs: Sequence[Any], outputs: Sequence[Any], queue
                 raise errors.ArgumentError(f'{name} is given, and no argument is an array of pyopencl: leave it out')
         found.call.run(device or default_device())
         return
+    plain.check_queue(queue, wait_for)
     device = calls.device_of(queue, device)
     found.call.wants_first = first is not None
     event = found.call.run(device, queue.int_ptr, arrays.events_of(inputs, wait_for))
@@ -326,17 +321,18 @@ def attention(q: Any,
     inputs = [q, k, v, bias, mask, alibi, sinks, block_mask, key_lengths, cu_seqlens_q, cu_seqlens_kv, pages, data]
     for name in ('q', 'k', 'v'):
         options.pop(name)
-    _refuse_grad([('q', q), ('k', k), ('v', v), ('bias', bias), ('sinks', sinks)])
+    views.refuse_grad([('q', q), ('k', k), ('v', v), ('bias', bias), ('sinks', sinks)])
     queue = arrays.queue_of([q, k, v, out], queue)
-    found, out, extra = _forward(q, k, v, options, queue)
-    _run(found, inputs, [out, *extra, *(statistics or {}).values()], queue, device, wait_for)
+    with _NAMES:
+        found, out, extra = _forward(q, k, v, options, queue)
+        _run(found, inputs, [out, *extra, *(statistics or {}).values()], queue, device, wait_for)
     return (out, *extra) if extra else out
 
 
 def _forward(q: Any, k: Any, v: Any, options: Dict[str, Any], queue: Any) -> Tuple[_Arguments, Any, List[Any]]:
     """The call, O and what else there is of new arrays."""
-    out, statistics = options['out'], options['statistics']
     found = _Arguments(q, k, v, options, False)
+    out, statistics = options['out'], options['statistics']
     if out is None:
         name = options['out_dtype']
         kind = {None: found.q.dtype, 'float32': 'fp32', 'float16': 'fp16', 'bfloat16': 'bf16'}.get(name)

@@ -301,6 +301,8 @@ def default_device() -> Device:
 def set_default_device(device: Optional[Device]) -> None:
     """Names the device for calls that name none; None: as default_device() says."""
     global _default
+    if not isinstance(device, (Device, type(None))):
+        raise errors.ArgumentError(f'device is {device!r}: it must be a clattn.Device, such as clattn.Device(0, 0)')
     with _guard:
         _default = device
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What calls raise. Every message names the argument, its value, and what would be right."""
+import re
+from typing import Any, Mapping
+
 from . import _abi
 
 
@@ -25,6 +28,29 @@ _KINDS = {
     _abi.CLATTN_INVALID_LAYOUT: ArgumentError, _abi.CLATTN_BUFFER_TOO_SMALL: ArgumentError,
     _abi.CLATTN_WORKSPACE_TOO_SMALL: ArgumentError, _abi.CLATTN_INVALID_TYPE: DtypeError
 }
+
+
+class named:
+    """Within it, messages have the caller's names of arguments: those of one letter wherever they stand, others where a
+    message begins."""
+    def __init__(self, **names: str) -> None:
+        self.names = names
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, raised: Any, trace: Any) -> None:
+        if isinstance(raised, (ArgumentError, DtypeError)):
+            raised.args = (_renamed(str(raised), self.names), )
+
+
+def _renamed(message: str, names: Mapping[str, str]) -> str:
+    return re.sub(r'\b(?<![\w."\'])[a-z_]+\b', lambda found: _name(found, names), message)
+
+
+def _name(found: 're.Match[str]', names: Mapping[str, str]) -> str:
+    word = found.group()
+    return names.get(word, word) if len(word) == 1 or found.start() == 0 else word
 
 
 def of_status(status: int, message: str) -> Error:

@@ -3,19 +3,29 @@
 key."""
 from typing import Any, Optional, Sequence, Tuple
 
-from . import errors, kvcache, views
+from . import errors, kvcache, plain, views
 from .attention import attention
 from .device import Device
 from .sdpa import new_seed
 
+# What attention() calls otherwise.
+_SAID = {
+    'scale': 'softmax_scale', 'window': 'window_size', 'alibi': 'alibi_slopes', 'cu_seqlens_kv': 'cu_seqlens_k',
+    'max_n_q': 'max_seqlen_q', 'max_n_kv': 'max_seqlen_k', 'pages': 'block_table', 'o': 'out'
+}
+_NAMES = errors.named(**_SAID)
+_NAMES_OF_CACHES = errors.named(k='k_cache', v='v_cache', key_lengths='cache_seqlens', splits='num_splits',
+                                return_lse='return_softmax_lse', **_SAID)
+
 
 def _compute(q: Any, k: Any, v: Any, options: dict, dropout_seed: Optional[int], out: Any, device: Optional[Device],
              queue: Any, wait_for: Sequence[Any]) -> Any:
-    if views.is_torch(q) and out is None and device is None:
-        from . import torch as operator
-        return operator.attention(q, k, v, dropout_seed=dropout_seed, **options)
-    seed = new_seed() if options['dropout_p'] and dropout_seed is None else dropout_seed or 0
-    return attention(q, k, v, dropout_seed=seed, out=out, device=device, queue=queue, wait_for=wait_for, **options)
+    with _NAMES:
+        if views.is_torch(q) and out is None and device is None:
+            from . import torch as operator
+            return operator.attention(q, k, v, dropout_seed=dropout_seed, **options)
+        seed = new_seed() if options['dropout_p'] and dropout_seed is None else dropout_seed or 0
+        return attention(q, k, v, dropout_seed=seed, out=out, device=device, queue=queue, wait_for=wait_for, **options)
 
 
 def _refuse_probs(return_attn_probs: bool) -> None:
@@ -92,17 +102,18 @@ def flash_attn_varlen_func(q: Any,
     if begins is None:
         raise errors.ArgumentError('cu_seqlens_k is on a device: with block_table it must be on the host')
     seed = new_seed() if dropout_p and dropout_seed is None else dropout_seed or 0
-    return attention(q,
-                     k,
-                     v,
-                     pages=block_table,
-                     key_lengths=begins[1:] - begins[:-1],
-                     dropout_seed=seed,
-                     out=out,
-                     device=device,
-                     queue=queue,
-                     wait_for=wait_for,
-                     **options)
+    with _NAMES:
+        return attention(q,
+                         k,
+                         v,
+                         pages=block_table,
+                         key_lengths=begins[1:] - begins[:-1],
+                         dropout_seed=seed,
+                         out=out,
+                         device=device,
+                         queue=queue,
+                         wait_for=wait_for,
+                         **options)
 
 
 def flash_attn_with_kvcache(q: Any,
@@ -153,23 +164,25 @@ def flash_attn_with_kvcache(q: Any,
 
     Answers with O, and LSE [batch, heads, n_q] with return_softmax_lse. cache_seqlens, cache_batch_idx and
     cache_leftpad are on the host. There are no gradients."""
+    plain.check({'device': device, 'wait_for': wait_for})
     formats = kvcache.Formats(k_format, v_format, k_scales, k_zeros, v_scales, v_zeros, k_scale_group, v_scale_group)
     cache = kvcache.Cache(k_cache, v_cache, cache_seqlens, cache_batch_idx, cache_leftpad, block_table, q.shape[0],
                           formats)
     if k is not None or v is not None or rotary_cos is not None or rotary_sin is not None:
-        window = causal or tuple(window_size) != (-1, -1)
+        window = causal or plain.pair(window_size, 'window_size') != (-1, -1)
         turn = kvcache.rotary(rotary_cos, rotary_sin, rotary_interleaved, k)
         q = cache.append(q, k, v, turn, window, device, queue, wait_for)
     options = {
         'layout': 'bnhd', 'causal': causal, 'scale': softmax_scale, 'window': window_size, 'softcap': softcap,
         'alibi': alibi_slopes, 'splits': num_splits or None, 'return_lse': return_softmax_lse
     }
-    return attention(q,
-                     k_cache,
-                     v_cache,
-                     out=out,
-                     device=device,
-                     queue=queue,
-                     wait_for=wait_for,
-                     **options,
-                     **cache.options())
+    with _NAMES_OF_CACHES:
+        return attention(q,
+                         k_cache,
+                         v_cache,
+                         out=out,
+                         device=device,
+                         queue=queue,
+                         wait_for=wait_for,
+                         **options,
+                         **cache.options())

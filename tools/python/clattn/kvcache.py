@@ -2,7 +2,7 @@
 """A cache of keys and values, as flash_attn_with_kvcache() has it: what is appended, and which keys count."""
 from typing import Any, Dict, NamedTuple, Optional, Sequence
 
-from . import _abi, arrays, call as calls, errors, score, views
+from . import _abi, arrays, call as calls, errors, plain, score, views
 from .device import Device, default_device
 
 
@@ -146,12 +146,13 @@ class _Appending:
             form = getattr(self.cache.formats, f'{name}_format', None)
             view = views.stored(x, said, form, name in ('k', 'v', 'q_rotated'))
             kinds = views.KEYS if name in ('k', 'v') else views.FLOATS
-            call.tensors[name] = view.require(4, kinds, 'a tensor of a cache').permute(0, 2, 1, 3)
+            call.tensors[name] = view.require(4, kinds, 'as a tensor of a cache').permute(0, 2, 1, 3)
         call.outputs = [name for name in ('k', 'v', 'q_rotated') if name in places]
         self._fill(call, positions, rows)
         if self.queue is None:
             call.run(self.device or default_device())
             return
+        plain.check_queue(self.queue, self.wait_for)
         inputs = [x for x, _ in places.values()]
         event = call.run(calls.device_of(self.queue, self.device), self.queue.int_ptr,
                          arrays.events_of(inputs, self.wait_for))

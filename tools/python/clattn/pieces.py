@@ -13,13 +13,13 @@ class Pieces:
     """What a call says of them. An exception of `progress` or `cancel` ends the call, and is raised behind it."""
     def __init__(self, kv_chunk: Optional[int], progress: Optional[Callable[[int, int], Any]],
                  cancel: Optional[Callable[[int, int], Any]], max_device_bytes: int) -> None:
-        for name, value in (('kv_chunk', int(kv_chunk or 0)), ('max_device_bytes', int(max_device_bytes))):
+        for name, value in (('kv_chunk', kv_chunk or 0), ('max_device_bytes', max_device_bytes)):
             if value < 0:
                 raise errors.ArgumentError(f'{name} is {value}: it must not be negative')
         for name, function in (('progress', progress), ('cancel', cancel)):
             if function is not None and not callable(function):
                 raise errors.ArgumentError(f'{name} is {function!r}: it is a function of (keys done, keys), or None')
-        self.kv_chunk, self.max_device_bytes = int(kv_chunk or 0), int(max_device_bytes)
+        self.kv_chunk, self.max_device_bytes = kv_chunk or 0, max_device_bytes
         self.progress, self.cancel = progress, cancel
         self._raised: List[BaseException] = []
         self._kept: List[Any] = []

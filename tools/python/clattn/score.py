@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What modifies scores: from the keywords of attention() to the features of a problem and the values of a call."""
 import math
-from typing import Any, Mapping, Optional, Sequence, Tuple
+from typing import Any, Iterable, Mapping, Optional, Sequence, Tuple
 
-from . import _abi, errors, views
+from . import _abi, errors, plain, views
 from .call import Call
 from .views import View
 
@@ -23,14 +23,14 @@ class Sizes:
         return self.batch, self.heads, self.n_q, self.n_kv
 
 
-def causal_of(causal: Any) -> int:
+def causal_of(causal: Any, name: str = 'causal') -> int:
     """False, True (bottom-right), "bottom-right" or "top-left"."""
     known = {
         False: _abi.CLATTN_FULL, None: _abi.CLATTN_FULL, True: _abi.CLATTN_CAUSAL_BOTTOM_RIGHT,
         'bottom-right': _abi.CLATTN_CAUSAL_BOTTOM_RIGHT, 'top-left': _abi.CLATTN_CAUSAL_TOP_LEFT
     }
     if not isinstance(causal, (bool, str, type(None))) or causal not in known:
-        raise errors.ArgumentError(f'causal is {causal!r}: it is False, True, "bottom-right" or "top-left"')
+        raise errors.ArgumentError(f'{name} is {causal!r}: it is False, True, "bottom-right" or "top-left"')
     return known[causal]
 
 
@@ -50,11 +50,12 @@ def expected(problem: _abi.clattn_problem, numbers: Optional[Mapping[str, float]
     for name, number in (numbers or {}).items():
         if name not in names:
             raise errors.ArgumentError(f'expected has {name!r}: it is one of {", ".join(names)}')
-        setattr(problem, f'expected_{name}', float(number) if name == 'density' else int(number))
+        read = plain.number if name == 'density' else plain.whole
+        setattr(problem, f'expected_{name}', read(number, f'expected[{name!r}]'))
 
 
 def finite(value: Any, name: str) -> float:
-    number = float(value)
+    number = plain.number(value, name)
     if not math.isfinite(number):
         raise errors.ArgumentError(f'{name} is {number}: it must be finite')
     return number
@@ -92,11 +93,11 @@ def window(call: Call, limits: Optional[Sequence[int]]) -> None:
     """(left, right), each -1 for no limit."""
     if limits is None or tuple(limits) == (-1, -1):
         return
-    if len(limits) != 2 or any(int(n) < -1 for n in limits):
+    if min(limits) < -1:
         raise errors.ArgumentError(
             f'window is {tuple(limits)}: it is (left, right), each a number of keys or -1 for no limit')
     call.problem.features |= _abi.CLATTN_WINDOW
-    call.score.update(window_left=int(limits[0]), window_right=int(limits[1]))
+    call.score.update(window_left=limits[0], window_right=limits[1])
 
 
 def softcap(call: Call, cap: float) -> None:
@@ -159,14 +160,14 @@ def block_mask(call: Call, blocks: Any, size: Optional[Sequence[int]], sizes: Si
         if size is not None:
             raise errors.ArgumentError(f'block_size is {tuple(size)} without a block_mask: leave it out')
         return
-    if size is None or len(size) != 2:
+    if size is None:
         raise errors.ArgumentError(f'block_size is {size}: with block_mask it is (rows, keys) of a block')
     call.problem.features |= _abi.CLATTN_BLOCK_MASK
-    call.problem.block_q, call.problem.block_kv = map(int, size)
-    rows, keys = (-(-n // max(int(block), 1)) for n, block in zip((sizes.n_q, sizes.n_kv), size))
+    call.problem.block_q, call.problem.block_kv = size
+    rows, keys = (-(-n // max(block, 1)) for n, block in zip((sizes.n_q, sizes.n_kv), size))
     if not isinstance(blocks, tuple):
         view = views.view(blocks, 'block_mask').expand((sizes.batch, sizes.heads, rows, keys))
-        call.tensors['block_mask'] = view.require(4, views.BYTES, 'a block mask')
+        call.tensors['block_mask'] = view.require(4, views.BYTES, 'as a block mask')
         return
     offsets, columns = blocks
     view = views.scalars(offsets, 'block_offsets', 'int32')
@@ -201,7 +202,7 @@ def dropout(call: Call, p: float, seed: int, offset: int) -> None:
         raise errors.ArgumentError(f'dropout_p is {p}: it must be from 0 to below 1')
     if p:
         call.problem.features |= _abi.CLATTN_DROPOUT
-        call.score.update(dropout_p=p, dropout_seed=int(seed) & (2**64 - 1), dropout_offset=int(offset) & (2**32 - 1))
+        call.score.update(dropout_p=p, dropout_seed=seed & (2**64 - 1), dropout_offset=offset & (2**32 - 1))
 
 
 def rng_state(call: Call, state: Any) -> None:
@@ -259,11 +260,11 @@ def tree_mask(call: Call, values: Any, sizes: Sizes) -> None:
     call.tensors['tree_mask'] = view.expand((sizes.batch, sizes.heads, sizes.n_q, words.shape[-1]))
 
 
-def more(call: Call, values: Mapping[str, Any], sizes: Sizes) -> None:
+def more(call: Call, values: Mapping[str, Any], sizes: Sizes, known: Iterable[str]) -> None:
     """Features whose values are in struct clattn_score_more, by their names there."""
     for name, value in values.items():
         if name not in _abi.SCORE_MORE:
-            raise TypeError(f'{name} is no argument of this function')
+            raise plain.unknown(name, (*known, *_abi.SCORE_MORE))
         if value is None:
             continue
         feature, dimensions = _abi.SCORE_MORE[name]
@@ -278,7 +279,7 @@ def more(call: Call, values: Mapping[str, Any], sizes: Sizes) -> None:
 def lse_gradient(call: Call, values: Any, rows: Tuple[int, ...]) -> None:
     if values is None:
         return
-    view = views.view(values, 'd_lse').require(len(rows), ('fp32', ), 'the gradient by LSE')
+    view = views.view(values, 'd_lse').require(len(rows), ('fp32', ), 'as the gradient by LSE')
     if view.shape != rows:
         raise errors.ArgumentError(f'd_lse has shape {view.shape}: it must have {rows}')
     call.problem.features |= _abi.CLATTN_LSE_GRADIENT

@@ -2,9 +2,11 @@
 """PyTorch's function of attention."""
 from typing import Any, Optional, Sequence
 
-from . import errors, views
+from . import errors, plain, views
 from .attention import attention
 from .device import Device
+
+_NAMES = errors.named(q='query', k='key', v='value', mask='attn_mask', bias='attn_mask', causal='is_causal', o='out')
 
 
 def new_seed() -> int:
@@ -41,6 +43,8 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, en
         if len(getattr(x, 'shape', ())) < 2 or len(x.shape) != len(query.shape):
             raise errors.ArgumentError(f'{name} has shape {tuple(getattr(x, "shape", ()))}: query, key and value have '
                                        'as many dimensions, two or more')
+    for name, given in (('is_causal', is_causal), ('enable_gqa', enable_gqa)):
+        plain.flag(given, name)
     if attn_mask is not None and is_causal:
         raise errors.ArgumentError('attn_mask is given and is_causal is True: one of them alone may be')
     if len(query.shape) >= 3 and key.shape[-3] != query.shape[-3] and not enable_gqa:
@@ -84,20 +88,21 @@ def scaled_dot_product_attention(query: Any,
         'mask' if is_bool else 'bias': mask, 'return_lse': return_lse
     }
     q, k, v = _four(query), _four(key), _four(value)
-    if views.is_torch(query) and out is None and device is None:
-        from . import torch as operator
-        o = operator.attention(q, k, v, dropout_seed=dropout_seed, **options)
-    else:
-        seed = new_seed() if dropout_p and dropout_seed is None else dropout_seed or 0
-        o = attention(q,
-                      k,
-                      v,
-                      dropout_seed=seed,
-                      out=None if out is None else _four(out),
-                      device=device,
-                      queue=queue,
-                      wait_for=wait_for,
-                      **options)
+    with _NAMES:
+        if views.is_torch(query) and out is None and device is None:
+            from . import torch as operator
+            o = operator.attention(q, k, v, dropout_seed=dropout_seed, **options)
+        else:
+            seed = new_seed() if dropout_p and dropout_seed is None else dropout_seed or 0
+            o = attention(q,
+                          k,
+                          v,
+                          dropout_seed=seed,
+                          out=None if out is None else _four(out),
+                          device=device,
+                          queue=queue,
+                          wait_for=wait_for,
+                          **options)
     shape = (*query.shape[:-1], value.shape[-1])
     if not return_lse:
         return _as(o, shape) if out is None else out

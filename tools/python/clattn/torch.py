@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, Hashable, List, Mapping, Optional, Seque
 import torch
 from torch import Tensor
 
-from . import dispatch, errors, openmp, views
+from . import dispatch, errors, openmp, plain, score, views
 from .attention import Gradients, backward_call, forward_call
 from .bound import Bound
 from .call import Call
@@ -236,6 +236,14 @@ def _tensor(x: Any, dtype: torch.dtype) -> Optional[Tensor]:
     return x if x is None or isinstance(x, Tensor) else torch.as_tensor(x, dtype=dtype)
 
 
+def _seed(dropout_p: float, given: Any) -> Optional[Tensor]:
+    if not dropout_p:
+        return None
+    if given is None:
+        return torch.randint(2**62, (), dtype=torch.int64)
+    return _tensor(given if isinstance(given, Tensor) else plain.whole(given, 'dropout_seed'), torch.int64)
+
+
 def _check(named: Sequence[Tuple[str, Any]]) -> None:
     for name, x in named:
         if x is None:
@@ -278,16 +286,18 @@ def attention(q: Tensor,
     if _packed(layout) and (max_n_q is None or max_n_kv is None):
         raise errors.ArgumentError(
             f'max_n_q is {max_n_q}, max_n_kv {max_n_kv}: with layout {layout} both must be given')
-    seed = None
-    if dropout_p:
-        seed = torch.randint(2**62,
-                             (), dtype=torch.int64) if dropout_seed is None else _tensor(dropout_seed, torch.int64)
+    score.causal_of(causal)
+    scale = scale if scale is None else plain.number(scale, 'scale')
+    softcap, dropout_p = plain.number(softcap, 'softcap'), plain.number(dropout_p, 'dropout_p')
+    limits = list((-1, -1) if window is None else plain.pair(window, 'window'))
+    return_lse, seed = plain.flag(return_lse, 'return_lse'), _seed(dropout_p, dropout_seed)
     learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (q, k, v, bias, sinks))
     statistics = _ALL if learns else _LSE if return_lse else _NONE
     aligned = {True: 'bottom-right', False: '', None: ''}.get(causal, causal)
     others = (_tensor(alibi, torch.float32), sinks, _tensor(key_lengths, torch.int32),
               _tensor(cu_seqlens_q, torch.int32), _tensor(cu_seqlens_kv, torch.int32), seed)
     run = _operator((q, k, v, bias, mask, *others), statistics)
-    o, lse, _, _ = run(q, k, v, bias, mask, *others, layout, aligned, scale, list(window or (-1, -1)), float(softcap),
-                       float(dropout_p), [max_n_q or 0, max_n_kv or 0], statistics)
+    max_n = [plain.whole(max_n_q or 0, 'max_n_q'), plain.whole(max_n_kv or 0, 'max_n_kv')]
+    o, lse, _, _ = run(q, k, v, bias, mask, *others, layout, aligned, scale, limits, softcap, dropout_p, max_n,
+                       statistics)
     return (o, lse) if return_lse else o

@@ -100,9 +100,9 @@ class View:
     def require(self, dims: int, dtypes: Sequence[str], what: str) -> 'View':
         """This view, if it has so many dimensions and one of these types."""
         if self.dtype not in dtypes:
-            raise errors.DtypeError(f'{self.name} is {self.dtype}: {what} is one of {", ".join(dtypes)}')
+            raise errors.DtypeError(f'{self.name} is {self.dtype}: {what} it must be one of {", ".join(dtypes)}')
         if len(self.shape) != dims:
-            raise errors.ArgumentError(f'{self.name} has shape {self.shape}: {what} has {dims} dimensions')
+            raise errors.ArgumentError(f'{self.name} has shape {self.shape}: {what} it must have {dims} dimensions')
         return self
 
 
@@ -114,6 +114,16 @@ def is_torch(x: Any) -> bool:
 def is_pyopencl(x: Any) -> bool:
     arrays = sys.modules.get('pyopencl.array')
     return arrays is not None and isinstance(x, arrays.Array)
+
+
+def refuse_grad(named: Sequence[Tuple[str, Any]]) -> None:
+    """Of functions that record no gradient."""
+    for name, x in named:
+        if is_torch(x) and x.requires_grad:
+            import torch
+            if torch.is_grad_enabled():
+                raise errors.ArgumentError(f'{name} requires a gradient, which this function does not record: take '
+                                           'clattn.torch.attention, or torch.no_grad() with attention_backward()')
 
 
 def refuse_fp64(name: str, have: str) -> errors.DtypeError:
@@ -205,7 +215,7 @@ def stored(x: Any, name: str, form: Optional[str], output: bool = False) -> View
     if form not in BLOCKS:
         raise errors.ArgumentError(f'{name}_format is {form!r}: it is None (what the array is of) or one of '
                                    f'{", ".join(BLOCKS)}')
-    found.require(len(found.shape), BYTES, f'{name} with {name}_format {form!r}')
+    found.require(len(found.shape), BYTES, f'with {name}_format {form!r}')
     size, elements, strides = SIZES[form], BLOCKS[form], found.strides
     if not strides or found.shape[-1] % size or strides[-1] > 1 or any(s % size for s in strides[:-1]):
         raise errors.ArgumentError(f'{name} has shape {found.shape} with strides {strides}: with {name}_format '
