@@ -5,6 +5,7 @@
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/sizes.h"
+#include <math.h>
 #include <stdio.h>
 
 struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *capabilities)
@@ -25,29 +26,41 @@ int cla_matrix_operand_words(const struct cla_config *config)
     return (config->unit->devices ? config->unit : &cla_matrix_units[CLA_NVIDIA_MMA])->operand_words;
 }
 
-double cla_matrix_waiting(const struct clattn_capabilities *capabilities, const struct cla_config *config, int words,
-                          int most_groups)
+/* What registers hold of an item's words, all of whose work-group are on one compute unit. */
+static int held_words(const struct cla_machine *machine, const struct cla_config *config, int words)
 {
-    enum { BUSY = 2 }; /* sub-groups of a scheduler, which hide what one waits for */
+    const int part = machine->unit_registers / config->work_group_size, most = config->unit->most_words;
+    const int held = part < most ? part : most;
+    return words < held ? words : held > 1 ? held : 1;
+}
+
+/* Work-groups that a compute unit holds. NVIDIA's driver adds to the local memory of each. */
+static int groups_of(const struct clattn_capabilities *capabilities, const struct cla_config *config, int held,
+                     uint64_t local_bytes)
+{
+    enum { RESERVED = 1 << 10 };
     const struct cla_machine machine = cla_machine_of(capabilities);
-    const int items = config->work_group_size, most_words = config->unit->most_words;
-    const int held = words > most_words ? most_words : words;
-    if (!config->unit->devices)
-        return 1;
+    const int items = config->work_group_size;
+    const uint64_t taken = local_bytes + (capabilities->nv_compute_capability ? RESERVED : 0);
+    const uint64_t room = machine.local_bytes * (uint64_t)machine.local_parts / taken;
     int groups = machine.unit_registers / (held * items);
     groups = machine.unit_items / items < groups ? machine.unit_items / items : groups;
-    groups = most_groups < groups ? most_groups : groups;
-    groups = groups < 1 ? 1 : groups;
-    const int sub_groups = groups * items / machine.lanes, busy = BUSY * machine.schedulers;
-    return (sub_groups < busy ? (double)busy / sub_groups : 1) * (groups == 1 ? 1.05 : 1) *
-           (words > most_words ? 1.2 + 0.02 * (words - most_words) : 1);
+    groups = room < (uint64_t)groups ? (int)room : groups;
+    return groups > 1 ? groups : 1;
 }
 
 double cla_matrix_cost(const struct clattn_capabilities *capabilities, const struct cla_config *config,
-                       const struct cla_matrix_work *work)
+                       const struct cla_matrix_work *work, int words, uint64_t local_bytes)
 {
     const struct cla_matrix_rates *rates = cla_matrix_rates_of(cla_matrix_family(capabilities, config), config->level);
-    return cla_matrix_clocks(rates, cla_matrix_lanes(config), work) / rates->product;
+    const int lanes = cla_matrix_lanes(config);
+    if (!config->unit->devices)
+        return cla_matrix_clocks(rates, lanes, work, INFINITY) / rates->product;
+    const struct cla_machine machine = cla_machine_of(capabilities);
+    const int held = held_words(&machine, config, words), groups = groups_of(capabilities, config, held, local_bytes);
+    const double sub_groups = groups * (double)config->work_group_size / machine.lanes / machine.schedulers;
+    return cla_matrix_clocks(rates, lanes, work, sub_groups) / rates->product * (groups == 1 ? rates->one_group : 1) *
+           (words > held ? rates->spills + rates->spilled * (words - held) : 1);
 }
 
 bool cla_matrix_hides_waits(const struct clattn_capabilities *capabilities, const struct cla_config *config,

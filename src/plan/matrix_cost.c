@@ -5,22 +5,36 @@
 
 static double together(double a, double b, double overlap)
 {
-    return pow(pow(a, overlap) + pow(b, overlap), 1 / overlap);
+    return isinf(overlap) ? fmax(a, b) : pow(pow(a, overlap) + pow(b, overlap), 1 / overlap);
 }
 
 static double vector_clocks(const struct cla_matrix_rates *rates, int lanes, const struct cla_matrix_work *work)
 {
     const double weights = work->weights * 256 / lanes;
-    return rates->vector * (rates->weight * weights + rates->chunk * work->chunks + rates->slab * work->slabs +
+    const double slabs = work->slabs + rates->stale * work->stale_slabs;
+    return rates->vector * (rates->weight * weights + rates->chunk * work->chunks + rates->slab * slabs +
                             rates->tile * work->tiles) +
            rates->power * weights;
 }
 
-double cla_matrix_clocks(const struct cla_matrix_rates *rates, int lanes, const struct cla_matrix_work *work)
+/* What each unit is busy with. */
+static double busy_clocks(const struct cla_matrix_rates *rates, int lanes, const struct cla_matrix_work *work)
 {
     const double products = rates->product * work->products, vector = vector_clocks(rates, lanes, work);
     const double busy = rates->by_vector_unit ? products + vector : together(products, vector, rates->overlap);
-    return together(busy, work->words * lanes / rates->port * rates->port_schedulers, rates->overlap);
+    const double moved = together(busy, work->words * lanes / rates->port * rates->port_schedulers, rates->overlap);
+    return together(moved, rates->traffic * work->chunks, rates->overlap);
+}
+
+/* A sub-group goes through its products and weights one after the other: while it waits, others of the scheduler go
+ * on. */
+double cla_matrix_clocks(const struct cla_matrix_rates *rates, int lanes, const struct cla_matrix_work *work,
+                         double sub_groups)
+{
+    const double busy = busy_clocks(rates, lanes, work);
+    const double waits = rates->slab_wait * work->slab_waits + rates->chained_wait * work->chained +
+                         rates->tile_wait * work->tiles + rates->late_wait * work->late_tiles;
+    return together(busy, (rates->alone * busy + waits) / sub_groups, rates->hiding);
 }
 
 double cla_matrix_excess(const struct clattn_problem *problem, int b_r, int b_c)

@@ -167,23 +167,15 @@ struct cla_matrix_limits cla_matrix_limits_of(const struct clattn_capabilities *
 bool cla_matrix_hides_waits(const struct clattn_capabilities *capabilities, const struct cla_config *config,
                             uint64_t local_bytes, int sub_groups);
 
-/* How much longer a compute unit takes since its sub-groups are few, or all of one group, whose barriers they wait at
- * together; and since registers spill. An item takes `words` of them; local memory lets a unit hold `most_groups`. 1 in
- * the emulation. */
-double cla_matrix_waiting(const struct clattn_capabilities *capabilities, const struct cla_config *config, int words,
-                          int most_groups);
-
-/* What the work of 16 x 16 pairs costs a configuration, in products of 16 x 16 pieces, as if nothing waited. */
+/* What the work of 16 x 16 pairs costs a configuration, in products of 16 x 16 pieces. An item takes so many words of
+ * registers, a work-group so much local memory: they say how many sub-groups a scheduler has, which hide what each
+ * waits for. Of the emulation it says what the work costs as if nothing waited. */
 double cla_matrix_cost(const struct clattn_capabilities *capabilities, const struct cla_config *config,
-                       const struct cla_matrix_work *work);
+                       const struct cla_matrix_work *work, int words, uint64_t local_bytes);
 
 /* Words that a lane has of an operand, and lanes of a sub-group: an emulation counts as what it stands for. */
 int cla_matrix_operand_words(const struct cla_config *config);
 int cla_matrix_lanes(const struct cla_config *config);
-
-enum {
-    CLA_UNIT_ITEMS = 2048 /* that a compute unit holds: as most_groups where local memory is not asked */
-};
 
 /* Whose sizes a configuration takes (plan/sizes.h): an emulation those of any. */
 enum cla_family cla_matrix_family(const struct clattn_capabilities *capabilities, const struct cla_config *config);

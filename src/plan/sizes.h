@@ -102,6 +102,8 @@ struct cla_simt_weights {
     double slice;   /* slots for a slice's addresses and counters */
     double barrier; /* for each barrier that no other work-group hides */
     double exposed_load; /* a slice that is not prefetched */
+    double block_slice;  /* a slice of the block that comes again with each tile */
+    double spilled;      /* slots for each word that registers do not hold: out and back once a tile */
     double latency;      /* items that it takes to hide latencies by half, of four schedulers with 32 lanes each */
     double traffic;      /* bytes of device memory a slot, for each compute unit */
     double word;         /* slots a word of each lane through local memory */

@@ -132,7 +132,8 @@ static void check_file(const char *name, const struct clattn_capabilities *capab
         sum += found;
         shapes++;
     }
-    assert_true(shapes >= 5 && sum / shapes >= 0.7);
+    print_message("%s: %.2f on average of %d shapes\n", name, sum / shapes, shapes);
+    assert_true(shapes >= 4 && sum / shapes >= 0.7);
     json_decref(file);
 }
 
@@ -149,13 +150,15 @@ static void pocls_configurations_are_ranked(void **state)
     check_file("pocl-epyc-candidates.json", &capabilities);
 }
 
-/* Three configurations of each shape of forward_matrix, and those of backward_matrix that were drawn at random. */
+/* All that was drawn at random, and what is written down of forward_matrix, three configurations a shape. */
 static void nvidias_configurations_are_ranked(void **state)
 {
     (void)state;
+    static const char *const files[] = {"h200-candidates-forward-matrix.json", "h200-candidates-backward-matrix.json",
+                                        "h200-candidates-forward-simt.json", "h200-forward-matrix-sizes.json"};
     const struct clattn_capabilities capabilities = test_nvidia(900, 132);
-    check_file("h200-forward-matrix-sizes.json", &capabilities);
-    check_file("h200-candidates-backward-matrix.json", &capabilities);
+    EACH (f, files)
+        check_file(files[f], &capabilities);
 }
 
 int main(int argc, char **argv)

@@ -92,20 +92,18 @@ static struct cla_matrix_work side_work(const struct clattn_problem *problem, co
                                     .words = operands * cla_matrix_operand_words(config) + 4 * chunks,
                                     .chunks = chunks,
                                     .slabs = slabs,
-                                    .tiles = CLA_PIECE / (tiles * at->moving)};
+                                    .tiles = CLA_PIECE / (tiles * at->moving),
+                                    .slab_waits = slabs / tiles,
+                                    .chained = (d + d_v) * slabs / tiles,
+                                    .late_tiles = at->stages == 1 ? CLA_PIECE / (tiles * at->moving) : 0};
 }
 
-/* A second stage that is not there is waited for. */
 static double side_estimate(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             const struct cla_config *config, int side)
 {
     const struct cla_matrix_work work = side_work(problem, config, side);
-    const uint64_t room =
-        cla_matrix_limits_of(capabilities).local_bytes / cla_backward_matrix_side_bytes(problem, config, side);
-    const int most_groups = room < CLA_UNIT_ITEMS ? (int)room : CLA_UNIT_ITEMS;
-    return cla_matrix_cost(capabilities, config, &work) *
-           cla_matrix_waiting(capabilities, config, (int)side_words(problem, config, side), most_groups) *
-           (config->backward_matrix.side[side].stages == 1 ? 1.07 : 1);
+    return cla_matrix_cost(capabilities, config, &work, (int)side_words(problem, config, side),
+                           cla_backward_matrix_side_bytes(problem, config, side));
 }
 
 double cla_backward_matrix_estimate(const struct clattn_capabilities *capabilities,

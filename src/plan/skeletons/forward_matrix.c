@@ -10,7 +10,6 @@
 #include "plan/recipe.h"
 #include "plan/sizes.h"
 #include "plan/types.h"
-#include <limits.h>
 #include <stddef.h>
 
 enum {
@@ -150,18 +149,20 @@ static struct cla_matrix_work work_of(const struct clattn_problem *problem, cons
                                     .weights = 1,
                                     .words = operands * cla_matrix_operand_words(config) + 4 * chunks,
                                     .chunks = chunks,
-                                    .slabs = slabs,
-                                    .tiles = CLA_PIECE / (rows * config->b_c)};
+                                    .slabs = config->matrix.stale_max ? 0 : slabs,
+                                    .stale_slabs = config->matrix.stale_max ? slabs : 0,
+                                    .tiles = CLA_PIECE / (rows * config->b_c),
+                                    .slab_waits = slabs / rows,
+                                    .chained = d * slabs / rows};
 }
 
-/* Of local memory it asks nothing: more of it must not make a choice look worse. */
 double cla_forward_matrix_estimate(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                                    const struct cla_config *config)
 {
     const struct cla_matrix_work work = work_of(problem, config);
-    return cla_matrix_cost(capabilities, config, &work) * cla_matrix_excess(problem, config->b_r, config->b_c) *
-           cla_matrix_waiting(capabilities, config, (int)(cla_forward_matrix_private_bytes(problem, config) / 4),
-                              INT_MAX);
+    return cla_matrix_cost(capabilities, config, &work, (int)(cla_forward_matrix_private_bytes(problem, config) / 4),
+                           cla_forward_matrix_local_bytes(problem, config)) *
+           cla_matrix_excess(problem, config->b_r, config->b_c);
 }
 
 /* How many sub-groups may share the keys of a block of the rows that are forced; 0: none may. */

@@ -87,16 +87,17 @@ static double local_of(const struct cla_simt_work *work)
     return cla_simt_weights.word * (work->words + 8 * work->copies + work->written);
 }
 
-/* What does not stay in registers goes through device memory: never worth it while anything else fits. */
-static double with_excess(const struct cla_simt_limits *limits, const struct cla_config *config,
-                          const struct cla_simt_work *work, double slots)
+static double excess_of(const struct cla_simt_limits *limits, const struct cla_config *config,
+                        const struct cla_simt_work *work)
 {
     const int64_t excess = work->private_words - cla_simt_words_of(limits, config->work_group_size);
-    return excess > 0 ? slots * (10 + (double)excess) : slots;
+    return excess > 0 ? (double)excess : 0;
 }
 
-double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
-                      const struct cla_simt_work *work)
+/* What a configuration takes in which each slice of the block that is read again costs so much, and each word that
+ * registers do not hold. */
+static double slots_at(const struct cla_simt_limits *limits, const struct cla_config *config,
+                       const struct cla_simt_work *work, double block_slice, double spilled)
 {
     const struct cla_machine *machine = &limits->machine;
     const struct cla_simt_weights *weight = &cla_simt_weights;
@@ -105,13 +106,39 @@ double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_con
 
     /* Its sub-groups go to the schedulers, and other groups hide what it waits for. */
     const double groups = (double)residents(limits, config, work);
-    double slots = pow(pow(issue, weight->overlap) + pow(local, weight->overlap), 1 / weight->overlap) * sub_groups *
-                   unevenness(machine->schedulers, sub_groups, (int)groups);
+    const double busy = pow(pow(issue, weight->overlap) + pow(local, weight->overlap), 1 / weight->overlap);
+    double slots = busy * sub_groups * unevenness(machine->schedulers, sub_groups, (int)groups);
     slots += (work->slices + work->exchanges) * (config->simt.buffers == 1 ? 2 : 1) * weight->barrier / groups;
-    slots += ((config->simt.prefetch ? 0 : work->slices) + work->block_slices) * weight->exposed_load / groups;
+    slots += (config->simt.prefetch ? 0 : work->slices) * weight->exposed_load / groups;
+    slots += work->block_slices * block_slice / groups;
     slots *= 1 + weight->latency * (machine->lanes * machine->schedulers / 128.0) / (groups * items);
     slots *= loneliness(machine, (int)groups * sub_groups);
-    return with_excess(limits, config, work, slots + work->bytes * 4 / weight->traffic);
+    return slots + work->bytes * 4 / weight->traffic + spilled * excess_of(limits, config, work) * sub_groups;
+}
+
+/* What does not stay in registers goes through device memory, nobody knows how often: never worth it while anything
+ * else fits. */
+static double with_excess(const struct cla_simt_limits *limits, const struct cla_config *config,
+                          const struct cla_simt_work *work, double slots)
+{
+    const double excess = excess_of(limits, config, work);
+    return excess > 0 ? slots * (10 + excess) : slots;
+}
+
+/* What the search goes by: no more than is sure on devices that nobody has measured. */
+static double careful_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
+                            const struct cla_simt_work *work)
+{
+    return with_excess(limits, config, work, slots_at(limits, config, work, cla_simt_weights.exposed_load, 0));
+}
+
+double cla_simt_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
+                      const struct cla_simt_work *work)
+{
+    const struct cla_simt_weights *weight = &cla_simt_weights;
+    if (limits->machine.family != CLA_NVIDIA)
+        return careful_slots(limits, config, work);
+    return slots_at(limits, config, work, weight->block_slice, weight->spilled);
 }
 
 /* A tile's work but for what depends on how slices pass. */
@@ -123,12 +150,12 @@ static struct cla_simt_work without_slices(const struct cla_simt_work *work)
     return rest;
 }
 
-/* At most what cla_simt_slots() says of any passage, */
+/* At most what careful_slots() says of any passage, */
 static double least_slots(const struct cla_simt_limits *limits, const struct cla_config *config,
                           const struct cla_simt_work *work)
 {
     const struct cla_simt_work rest = without_slices(work);
-    return cla_simt_slots(limits, config, &rest);
+    return careful_slots(limits, config, &rest);
 }
 
 /* and at most what that says, in a fraction of the time. */
@@ -175,7 +202,7 @@ static void take_passage(const struct passage *passage, int d, int rows, struct 
 
 static void offer(struct cla_simt_search *search, const struct cla_config *config)
 {
-    const double cost = search->model->cost(search->limits, search->problem, config, cla_simt_slots);
+    const double cost = search->model->cost(search->limits, search->problem, config, careful_slots);
     if (search->cost >= 0 && cost >= search->cost)
         return;
     search->best = *config;
