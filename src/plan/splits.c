@@ -189,6 +189,8 @@ double cla_split_cost(const struct cla_split_rule *rule, int64_t heads, int64_t 
     double cost;
     if (rule->causal == CLATTN_FULL || blocks == 1) {
         cost = ceil(groups / slots) * average;
+    } else if (rule->persistent && groups <= slots) {
+        cost = share(rule, longest_row(rule, n_q, n_kv), splits);
     } else if (splits == 1 && go_together(rule, heads, n_q, n_kv)) {
         const struct lengths lengths = {blocks * packed_heads, longest_row(rule, n_q, n_kv),
                                         average_row(rule, n_q, n_kv)};

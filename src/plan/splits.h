@@ -13,7 +13,8 @@ struct cla_split_rule {
     int joins;                 /* as the skeleton says (plan/skeleton.h) */
     enum clattn_causal causal; /* of the problem */
     bool tiled;                /* K and V pass through local memory to NVIDIA's tensor cores */
-    bool persistent;           /* causal blocks go in pairs, the longest with the shortest, or all together */
+    bool persistent;           /* causal blocks go in pairs, the longest with the shortest, or all together, or one to a
+                                * work-group */
     int64_t key_bytes;         /* of K and V, of each key of a head */
     bool windowed;             /* rows may see no more than a tile, however many keys there are */
     int pack;                  /* heads to a packed one (plan/packing.h), of the expected sizes or of a call; 0 as 1 */

@@ -101,6 +101,22 @@ static bool halves_fit(int64_t n_q)
     return 5 * cla_ceil_div(n_q, 128) < 8 * cla_ceil_div(n_q, 256);
 }
 
+/* Of a sequence whose rows have as many keys: at the end of many keys they have as many tiles as those of a long one.
+ */
+static int64_t length_of(const struct clattn_problem *problem)
+{
+    const int64_t n_q = problem->expected_n_q, n_kv = problem->expected_n_kv;
+    switch (n_kv > n_q ? problem->causal : CLATTN_CAUSAL_TOP_LEFT) {
+    case CLATTN_FULL:
+        return n_kv;
+    case CLATTN_CAUSAL_BOTTOM_RIGHT:
+        return n_kv < INT32_MAX ? 2 * n_kv - n_q : n_kv;
+    case CLATTN_CAUSAL_TOP_LEFT:
+        break;
+    }
+    return n_q;
+}
+
 static bool is_short(const struct clattn_problem *problem)
 {
     const bool is_causal = problem->causal != CLATTN_FULL;
@@ -108,12 +124,14 @@ static bool is_short(const struct clattn_problem *problem)
     const struct cla_hopper_lengths *lengths = &cla_hopper_lengths;
     if (suits_four(problem))
         return n_q <= (is_causal ? lengths->four_causal : lengths->narrow) && halves_fit(n_q);
-    return n_q <= (is_causal ? lengths->causal : problem->d_v <= NARROW ? lengths->narrow : lengths->wide);
+    return length_of(problem) <= (is_causal                ? lengths->causal
+                                  : problem->d_v <= NARROW ? lengths->narrow
+                                                           : lengths->wide);
 }
 
 enum cla_hopper_situation cla_hopper_situation_of(const struct clattn_problem *problem)
 {
-    const bool is_long = problem->expected_n_q >= cla_hopper_lengths.longest;
+    const bool is_long = problem->expected_n_q && length_of(problem) >= cla_hopper_lengths.longest;
     if (is_crowded(problem) || (problem->expected_n_q && is_short(problem)))
         return CLA_HOPPER_FEW;
     if (!is_plain(problem))
