@@ -129,6 +129,39 @@ static void sizes_suit_the_number_of_blocks(void **state)
     }
 }
 
+/* Rows at the end of many keys: tiles for as many keys as their rows have, and no splits where causal blocks fill one
+ * round, each with a work-group to itself. */
+static void rows_at_the_end_of_many_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t heads, n_q, n_kv;
+        enum clattn_causal causal;
+        int b_c, splits;
+    } rows[] = {
+        {32, 512, 32768, CLATTN_CAUSAL_BOTTOM_RIGHT, 176, 1},
+        {32, 256, 32768, CLATTN_CAUSAL_BOTTOM_RIGHT, 176, 2},
+        {32, 512, 4096, CLATTN_CAUSAL_BOTTOM_RIGHT, 128, 1},
+        {32, 512, 32768, CLATTN_CAUSAL_TOP_LEFT, 128, 1},
+        {32, 512, 32768, CLATTN_FULL, 128, 1},
+        {33, 512, 32768, CLATTN_CAUSAL_BOTTOM_RIGHT, 176, 1},
+    };
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    EACH (i, rows) {
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        const struct clattn_problem problem = {.dtype = CLATTN_BF16,
+                                               .d = 128,
+                                               .causal = rows[i].causal,
+                                               .expected_heads = rows[i].heads,
+                                               .expected_n_q = rows[i].n_q,
+                                               .expected_n_kv = rows[i].n_kv};
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        if (info.b_r != 128 || info.b_c != rows[i].b_c || info.splits != rows[i].splits)
+            fail_msg("row %d: blocks of %d x %d, %d splits", (int)i, info.b_r, info.b_c, info.splits);
+    }
+}
+
 /* d = 128: Q once, K and V three times, each row 256 bytes; a barrier each for full and empty, a note of 16 bytes
  * beside each Q. */
 static void tiles_take_what_the_kernel_declares(void **state)
@@ -392,6 +425,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_are_taken),
         cmocka_unit_test(sizes_suit_the_number_of_blocks),
+        cmocka_unit_test(rows_at_the_end_of_many_keys),
         cmocka_unit_test(tiles_take_what_the_kernel_declares),
         cmocka_unit_test(others_are_left_to_others),
         cmocka_unit_test(what_it_cannot_is_refused),
