@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The Python package on arrays of NumPy: values, arrays that are used where they lie, and what is refused. Kernels are
 few, so that this takes seconds. Without NumPy it is skipped."""
+import fnmatch
 import importlib.util
+import inspect
+import re
 import sys
 import unittest
 
@@ -157,6 +160,20 @@ class Refusals(unittest.TestCase):
         o, lse = clattn.attention(q, q, q, **numpys)
         same, _ = clattn.attention(q, q, q, window=(3, 0), scale=0.25, return_lse=True, kv_chunk=4)
         self.assertEqual((o.tobytes(), lse.shape), (same.tobytes(), q.shape[:-1]))
+
+    def test_docstrings(self):
+        """Each argument stands in its function's, or in that of a function that this refers to ("as in NAME()")."""
+        def words(name):
+            text = getattr(clattn, name).__doc__
+            others = set(re.findall(r'as in\s+(\w+)\(\)', text)) - {name}
+            return set(re.findall(r'\w+\*?', text)).union(*map(words, others))
+
+        for name in clattn.__all__:
+            if inspect.isfunction(getattr(clattn, name)):
+                known = words(name)
+                missing = [argument for argument in inspect.signature(getattr(clattn, name)).parameters
+                           if not any(fnmatch.fnmatchcase(argument, word) for word in known)]
+                self.assertEqual(missing, [], name)
 
     def test_packed_sequences(self):
         q = numbers(2, 10, 16)

@@ -287,7 +287,8 @@ def attention(q: Any,
     sink_keys       so many first keys of a sequence, which a window does not hide
     cu_seqlens_*    [sequences + 1]: where packed sequences begin; max_n_*: the longest one's length, if that is known
     sinks           [heads]: a logit without a value
-    dropout_*       the share of weights that are dropped, and what decides which; dropout_fixed compiles the share in
+    dropout_*       dropout_p is the share of weights that are dropped, seed and offset decide which; dropout_fixed
+                    compiles the share in
     rng_state       uint64 [2]: seed and offset of dropout, which kernels read when they run; dropout_seed is 0 then
     pages           [batch, pages of a sequence]: k and v are pools of pages, [pages, heads, keys of a page, d] in the
                     order of `layout`; with page_offsets [batch + 1] the numbers are compressed, and max_n_kv says how
@@ -429,7 +430,7 @@ def attention_backward(d_o: Any,
     d_lse is the gradient of the loss by LSE, where it depends on that, too; score_mod_grad is the derivative of a
     score_mod. `unordered` allows sums in any order, which is faster on some devices. The gradient of a bias that was
     broadcast is summed over batch, heads and rows, and has the keys of the call. `out` has arrays that the gradients
-    by q, k and v are to be written to, where it has them."""
+    by q, k and v are to be written to, where it has them. The rest as in attention()."""
     options = dict(locals())
     inputs = [
         d_o, d_lse, q, k, v, o, lse, m, l, bias, mask, alibi, sinks, block_mask, key_lengths, cu_seqlens_q,

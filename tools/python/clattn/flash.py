@@ -54,9 +54,17 @@ def flash_attn_func(q: Any,
                     wait_for: Sequence[Any] = ()) -> Any:
     """flash-attn's function: q [batch, n_q, heads, d], k and v [batch, n_kv, kv_heads, d].
 
-    Gradients are added up in a fixed order whatever `deterministic` says. return_attn_probs is refused. Beyond
-    flash-attn's: return_lse answers with (O, LSE [batch, heads, n_q]); the rest as in
-    scaled_dot_product_attention()."""
+    dropout_p          the share of weights that are dropped, from 0 to below 1
+    softmax_scale      None: 1 / sqrt(d)
+    causal             the last row sees the last key
+    window_size        (left, right): how many keys a row sees to each side of its own; -1: all
+    softcap            softcap * tanh(score / softcap); 0: none
+    alibi_slopes       [heads] or [batch, heads]
+    deterministic      whatever it says, gradients are added up in a fixed order
+    return_attn_probs  is refused
+
+    Beyond flash-attn's: return_lse answers with (O, LSE [batch, heads, n_q]); out, dropout_seed, device, queue and
+    wait_for as in scaled_dot_product_attention()."""
     _refuse_probs(return_attn_probs)
     options = {
         'layout': 'bnhd', 'causal': causal, 'scale': softmax_scale, 'window': window_size, 'softcap': softcap,
@@ -89,7 +97,12 @@ def flash_attn_varlen_func(q: Any,
                            queue: Any = None,
                            wait_for: Sequence[Any] = ()) -> Any:
     """flash-attn's function of sequences that lie end to end: q [total_q, heads, d], k and v [total_kv, kv_heads, d];
-    or, with block_table [sequences, pages], k and v [pages, keys of a page, kv_heads, d]. LSE is [heads, total_q]."""
+    or, with block_table [sequences, pages], k and v [pages, keys of a page, kv_heads, d]. LSE is [heads, total_q].
+
+    cu_seqlens_q, cu_seqlens_k   [sequences + 1], integers: where each begins in q and in k, and where the last one ends
+    max_seqlen_q, max_seqlen_k   rows and keys of the longest, or more
+
+    The rest as in flash_attn_func()."""
     _refuse_probs(return_attn_probs)
     options = {
         'layout': 'nhd', 'causal': causal, 'scale': softmax_scale, 'window': window_size, 'softcap': softcap,
@@ -153,17 +166,19 @@ def flash_attn_with_kvcache(q: Any,
     k_cache, v_cache   [batch of the cache, most keys, kv_heads, d]; or, with block_table [batch, pages], pools of pages
                        [pages, keys of a page, kv_heads, d]
     k, v               [batch, n_new, kv_heads, d]: written to the cache behind its cache_seqlens keys first, in place
-    rotary_cos, _sin   [positions, half of the columns that are turned]: turns k and q by their positions; needs k and v
+    rotary_cos, rotary_sin   [positions, half of the columns that are turned]: turns k and q by their positions; needs k
+                       and v. rotary_interleaved: neighbours are a pair, else columns that are half of them apart
     cache_seqlens      keys that each element has, a number or [batch]; None: all
     cache_batch_idx    [batch]: which element of the cache each one has
     cache_leftpad      [batch]: the first key that counts
     num_splits         0: as planned
-    k_format, k_scales, .. of a cache of int8, float8, int4, q8_0 or q4_0, as in attention(): [batch of the cache, or
-                       pages, kv_heads, keys, groups]. k and v are quantised on the way: scales (and zeros) that each
-                       key has of its own are written, others are used as they are: include/clattn/append.h
+    k_format, k_scales, k_zeros, k_scale_group, v_*   of a cache of int8, float8, int4, q8_0 or q4_0, as in
+                       attention(): [batch of the cache, or pages, kv_heads, keys, groups]. k and v are quantised on
+                       the way: scales (and zeros) that each key has of its own are written, others are used as they
+                       are: include/clattn/append.h
 
     Answers with O, and LSE [batch, heads, n_q] with return_softmax_lse. cache_seqlens, cache_batch_idx and
-    cache_leftpad are on the host. There are no gradients."""
+    cache_leftpad are on the host. There are no gradients. The rest as in flash_attn_func()."""
     plain.check({'device': device, 'wait_for': wait_for})
     formats = kvcache.Formats(k_format, v_format, k_scales, k_zeros, v_scales, v_zeros, k_scale_group, v_scale_group)
     cache = kvcache.Cache(k_cache, v_cache, cache_seqlens, cache_batch_idx, cache_leftpad, block_table, q.shape[0],

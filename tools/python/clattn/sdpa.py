@@ -70,9 +70,10 @@ def scaled_dot_product_attention(query: Any,
     """torch.nn.functional.scaled_dot_product_attention, on arrays of NumPy and pyopencl, too.
 
     query [.., heads, n_q, d], key and value [.., heads, n_kv, ..]. attn_mask is of bool (True: the row sees the key) or
-    of a float type (added to scores) and broadcasts to [.., heads, n_q, n_kv]. is_causal is aligned top-left, as
-    PyTorch's: the first row sees the first key. A row that sees no key is 0. Tensors of PyTorch get gradients, also by
-    a float attn_mask.
+    of a float type (added to scores) and broadcasts to [.., heads, n_q, n_kv]. dropout_p is the share of weights that
+    are dropped. is_causal is aligned top-left, as PyTorch's: the first row sees the first key. scale None is
+    1 / sqrt(d). enable_gqa allows fewer heads of key and value, which divide query's. A row that sees no key is 0.
+    Tensors of PyTorch get gradients, also by a float attn_mask.
 
     Beyond PyTorch's: return_lse answers with (O, LSE); `out` takes O; dropout_seed settles what is dropped (None: by
     PyTorch's or NumPy's generator); device, queue and wait_for as in attention()."""
