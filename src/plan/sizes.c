@@ -384,7 +384,8 @@ const struct cla_cpu_weights cla_cpu_weights = {.block = 6,
  * heads, 1024 keys, 86 and 74. With 32 rows and more tiles in local memory were faster (64 rows of 64 heads, 8192 keys:
  * 175 and 100). Bytes of 16 sequences of 8192 keys, in blocks of 16 rows 99.5, of 8 rows 90.0, these with up to 168
  * registers 83.0, with 32 keys at a time and no such limit 79.0. Few keys: the notes of MATRIX, "Few keys"; of 50 MiB
- * of cache calls with 32 MiB of K and V had gained, with 128 they had not. */
+ * of cache calls with 32 MiB of K and V had gained, with 128 MiB in as many splits as before they had not, and in half
+ * as many they had ("Half as many splits"). */
 const struct cla_stream_sizes cla_stream_sizes = {.most_rows = 16,
                                                   .sub_groups = 4,
                                                   .more = 8,

@@ -98,18 +98,39 @@ static int sharers_of(const struct clattn_capabilities *capabilities, const stru
     return few ? cla_stream_sizes.more : cla_stream_sizes.sub_groups;
 }
 
-/* K and V of the whole call come from the second-level cache, and each compute unit has a block or a share of one. Then
- * a call is so short that fewer rows, whose kernel has half the registers and sums, are faster. */
-static bool is_short(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
-                     const struct cla_config *config)
+/* Whether K and V of the whole call come from the second-level cache. */
+static bool is_cached(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     const uint64_t cached =
         cla_machine_of(capabilities).cache_bytes / 100 * (uint64_t)cla_stream_sizes.cached_hundredths;
     int64_t keys;
+    return cla_multiply(problem->expected_heads, problem->expected_n_kv, &keys) &&
+           (uint64_t)keys <= cached / (2 * (uint64_t)(problem->d + problem->d_v));
+}
+
+/* How many of the work-groups that run at a time have a split, with so many of them for each block. */
+static int64_t filled(int64_t groups, int64_t blocks)
+{
+    return groups / blocks * blocks;
+}
+
+/* Whether blocks have several splits each, and work-groups of more sub-groups, of which a compute unit holds one, leave
+ * hardly more of them idle than those of half as many. Then half the states are merged. */
+static bool has_fewer_splits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    const int64_t units = capabilities->compute_units, blocks = problem->expected_heads;
+    return units / blocks >= cla_stream_sizes.sub_groups &&
+           40 * filled(units, blocks) >= 19 * filled(2 * units, blocks);
+}
+
+/* Each compute unit has a block or a share of one, and a call is so short that fewer rows, whose kernel has half the
+ * registers and sums, are faster; or it has many splits. */
+static bool is_short(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                     const struct cla_config *config)
+{
     return config->unit->devices && problem->expected_n_q <= config->unit->stream_rows && problem->expected_heads &&
            problem->expected_heads <= capabilities->compute_units && problem->expected_n_kv &&
-           cla_multiply(problem->expected_heads, problem->expected_n_kv, &keys) &&
-           (uint64_t)keys <= cached / (2 * (uint64_t)(problem->d + problem->d_v));
+           (is_cached(capabilities, problem) || has_fewer_splits(capabilities, problem));
 }
 
 static void suit_short(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
