@@ -39,6 +39,38 @@ static void short_calls_have_fewer_rows(void **state)
     }
 }
 
+/* Fewer splits are the planner's to choose: with those that the caller asks for, or none, work-groups stay as they were.
+ */
+static void splits_that_are_asked_for_keep_their_work_groups(void **state)
+{
+    (void)state;
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    static const struct {
+        int splits, sharers;
+        int64_t split_keys;
+        enum clattn_pass pass;
+    } rows[] = {{CLATTN_SPLITS_BY_SHAPE, 8, 0, CLATTN_FORWARD},
+                {32, 4, 0, CLATTN_FORWARD},
+                {0, 4, 1024, CLATTN_FORWARD},
+                {0, 1, 0, CLATTN_ACCUMULATE}};
+    EACH (i, rows) {
+        const struct clattn_problem problem = {.pass = rows[i].pass,
+                                               .d = 128,
+                                               .dtype = CLATTN_BF16,
+                                               .splits = rows[i].splits,
+                                               .split_keys = rows[i].split_keys,
+                                               .expected_n_q = 1,
+                                               .expected_n_kv = 32768,
+                                               .expected_heads = 32,
+                                               .expected_kv_heads = 8};
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        if (info.b_r != (i ? 16 : 8) || choice.config.matrix.sharers != rows[i].sharers)
+            fail_msg("number %d: %d rows, %d sub-groups", (int)i, info.b_r, choice.config.matrix.sharers);
+    }
+}
+
 /* What a second-level cache holds differs from device to device: the most keys of a sequence with fewer rows a block,
  * on 40 heads of K and V, which have few splits. 0.72 of the cache has room for them. */
 static void short_calls_are_those_that_the_cache_holds(void **state)
@@ -167,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_calls_have_fewer_rows),
+        cmocka_unit_test(splits_that_are_asked_for_keep_their_work_groups),
         cmocka_unit_test(short_calls_are_those_that_the_cache_holds),
         cmocka_unit_test(forced_work_groups_are_kept_or_refused),
         cmocka_unit_test(messages_say_what_streams_take),

@@ -114,12 +114,13 @@ static int64_t filled(int64_t groups, int64_t blocks)
     return groups / blocks * blocks;
 }
 
-/* Whether blocks have several splits each, and work-groups of more sub-groups, of which a compute unit holds one, leave
- * hardly more of them idle than those of half as many. Then half the states are merged. */
+/* Whether blocks have several splits each, as many as suit them, and work-groups of more sub-groups, of which a compute
+ * unit holds one, leave hardly more of them idle than those of half as many. Then half the states are merged. */
 static bool has_fewer_splits(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     const int64_t units = capabilities->compute_units, blocks = problem->expected_heads;
-    return units / blocks >= cla_stream_sizes.sub_groups &&
+    const bool chosen = !problem->split_keys && (!problem->splits || problem->splits == CLATTN_SPLITS_BY_SHAPE);
+    return chosen && !cla_problem_accumulates(problem) && units / blocks >= cla_stream_sizes.sub_groups &&
            40 * filled(units, blocks) >= 19 * filled(2 * units, blocks);
 }
 
