@@ -39,7 +39,7 @@ static void short_calls_have_fewer_rows(void **state)
     }
 }
 
-/* Fewer splits are the planner's to choose: with those that a caller asks for, or none, work-groups stay as they were. */
+/* Fewer splits are the planner's to choose: with those that are asked for, or none, work-groups stay as they were. */
 static void splits_that_are_asked_for_keep_their_work_groups(void **state)
 {
     (void)state;
