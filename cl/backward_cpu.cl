@@ -261,39 +261,53 @@ CLATTN_INLINE bool finish_heads(__global float *workspace, __global clattn_q *d_
     a.sums = sums;                                                                                                     \
     a.d_rows = d_q ? d_rows : 0
 
-/* Where `again` is not NULL it is the workspace: see clattn_dq. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
-             __global const clattn_storage *d_o, __global float *workspace, __global const float *again,
-             __global clattn_sum_q *d_q, __global clattn_k *d_k, __global clattn_v *d_v,
-             const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+/* A share of the blocks of keys of a head. */
+CLATTN_INLINE void add_share(const tensors at, __global const float *again, __global clattn_q *d_q, int head, int share,
+                             const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
-    const int head = (int)get_group_id(0) / p.shares, share = (int)get_group_id(0) - head * p.shares;
     const int b = head / p.kv_heads, kv_head = head - b * p.kv_heads, group = p.heads / p.kv_heads;
     const int blocks = (p.n_kv + BLOCK - 1) / BLOCK;
-    __global int *const word = (__global int *)workspace + p.flags + head;
+    __global int *const word = (__global int *)at.workspace + p.flags + head;
     if (again && !*word)
         return;
     if (!again && !share)
         *word = 0;
     const clattn_view any = clattn_open(b, kv_head * group, p.heads, p.n_q, p.n_kv CLATTN_SCORE_ARGUMENTS);
-    const tensors at = {q, k, v, d_o, workspace, d_k, d_v};
 
     DECLARE_ARRAYS(PANELS * D_STRIDE * RV, PANELS * D_V_STRIDE * RV);
     DECLARE_ROW_ARRAYS;
     DECLARE_FUSED_ARRAYS;
-    a.out = d_k ? out : 0;
-    a.out_v = d_v ? out_v : 0;
+    a.out = at.d_k ? out : 0;
+    a.out_v = at.d_v ? out_v : 0;
     bool mends = !again;
     for (bool more = true; more; mends = false) {
-        begin_heads(workspace, b, kv_head, share, p CLATTN_SCORE_ARGUMENTS);
+        begin_heads(at.workspace, b, kv_head, share, p CLATTN_SCORE_ARGUMENTS);
         /* Back and forth, as under a causal mask the first blocks have most rows. */
         for (int n = 0; n * p.shares < blocks; ++n) {
             const int number = n * p.shares + (n & 1 ? p.shares - 1 - share : share);
             if (number < blocks)
                 add_keys(&a, &at, number, kv_head, share, &any, p CLATTN_SCORE_ARGUMENTS);
         }
-        more = p.shares == 1 && finish_heads(workspace, d_q, b, kv_head, mends, p CLATTN_SCORE_ARGUMENTS);
+        more = p.shares == 1 && finish_heads(at.workspace, d_q, b, kv_head, mends, p CLATTN_SCORE_ARGUMENTS);
+    }
+}
+
+/* Where `again` is not NULL it is the workspace: see clattn_dq. Shares go to whoever is free: the word at p.tickets, 0
+ * at first, says how many have been taken, and the one behind it how many of those to be computed again. PoCL gives
+ * each thread work-groups in runs, so that a call took as long as the slowest core; a thread's first work-group takes
+ * shares as long as there are any. Which thread has a share is nothing to its sums. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
+             __global const clattn_storage *d_o, __global float *workspace, __global const float *again,
+             __global clattn_sum_q *d_q, __global clattn_k *d_k, __global clattn_v *d_v,
+             const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
+{
+    const tensors at = {q, k, v, d_o, workspace, d_k, d_v};
+    const uint all = (uint)(p.batch * p.kv_heads * p.shares);
+    volatile __global uint *const taken = (volatile __global uint *)workspace + p.tickets + (again ? 1 : 0);
+    for (uint ticket = atomic_inc(taken); ticket < all; ticket = atomic_inc(taken)) {
+        const int head = (int)ticket / p.shares;
+        add_share(at, again, d_q, head, (int)ticket - head * p.shares, p CLATTN_SCORE_ARGUMENTS);
     }
 }
 

@@ -86,8 +86,10 @@ CLATTN_API clattn_status clattn_plan_get_info(const clattn_plan *plan, struct cl
  *       sums of dQ          where the kernel adds dQ up there ("backward_hopper", "backward_fused"), a float for each
  *                           element of Q, rows and columns rounded up to tiles, and what puts the sums in order
  *       fused=1             where the kernel is "backward_cpu" with this knob, d + 4 floats for each row and share of
- *                           the keys, d rounded up to vectors: 1 share where heads of K and V keep all compute units
- *                           busy, else two for each unit, of all these heads together
+ *                           the keys, d rounded up to vectors: so many shares, up to a block of keys each, that there
+ *                           are eight for each compute unit, of all heads of K and V together; but of sums larger
+ *                           than a quarter of max_allocation_bytes one for each unit. And a word for each head of K
+ *                           and V, and two more: shares go to whichever core is free
  *       shares              where "backward_hopper" shares out blocks of keys, since they are too few or too uneven for
  *                           the device, a float for each element of K and V and share, rows and columns rounded up to
  *                           tiles; 32 shares at most, and the more the fewer blocks there are

@@ -347,6 +347,11 @@ const struct cla_cpu_sizes cla_forward_amx_sizes = {.large_block = 512,
  * cores: 0.73 to 0.75, one causal head of 1024 rows 0.68 (fp32, d 128). More have not been timed. */
 const int cla_backward_cpu_fused_units = 32;
 
+/* 16 cores of a Xeon, fp32, 32 heads: 4 shares of each, by tickets, took 0.76 to 1.01 of the time of whole heads in
+ * runs of PoCL's (n 1024 to 16384, d 64 and 128; tests/data/measured/xeon-amx-notes.md). EPYC, two cores, d 128: 1, 2,
+ * 4 and 8 shares of each of 8 heads of 4096 rows and of 32 of 1024 took the same time within 3 %. */
+const int cla_backward_cpu_rounds = 8;
+
 /* d 128, groups of 4, 16384 keys in fp16: with blocks of 16 rows and tiles of 32 keys, for 4 and 16, the first
  * cache did not hold a tile's work, and a step took 1.6 times as long. Contiguous rows of 256 bytes that are
  * fetched ahead took 1.15 times as long with 4 rows and 0.92 of the time with 8, rows of 512 bytes 0.88 and 0.74

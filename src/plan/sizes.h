@@ -125,6 +125,9 @@ extern const struct cla_cpu_sizes cla_forward_amx_sizes, cla_backward_amx_sizes;
 /* Up to so many compute units one kernel of backward_cpu forms all gradients. Each needs sums of dQ of its own. */
 extern const int cla_backward_cpu_fused_units;
 
+/* And a unit is to have so many heads of K and V, or shares of these, to take when it is free. */
+extern const int cla_backward_cpu_rounds;
+
 /* decode_cpu: most rows of a block, and those of one where no number is expected; bytes of K that are a tile, and
  * its most keys; rows up to which it is the faster kernel; sums that registers hold, with vectors of 16 floats and
  * with narrower ones; keys that are fetched ahead of their use where they lie in pages, and where they follow each

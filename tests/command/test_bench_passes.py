@@ -20,7 +20,8 @@ class BenchPasses(CommandTest):
         self.assertAlmostEqual(backward["tflops"], 2.5 * 4.0 * 2 * 64 * 64 * 64 / backward["median_ms"] * 1e-9,
                                delta=1e-3 * backward["tflops"])
         self.assertEqual(forward["extra_bytes"], 4 * 2 * 64)
-        apart, sums = 6 * 4 * 2 * 64, (64 + 4) * 4 * 2 * 64 + 4 * 2  # two kernels; one that has sums of dQ and a flag for each head
+        # Two kernels; one that has sums of dQ, a line of flags, of each head one, and two words of tickets.
+        apart, sums = 6 * 4 * 2 * 64, (64 + 4) * 4 * 2 * 64 + 128 + 8
         self.assertIn(backward["extra_bytes"], (apart, apart + sums))
         self.assertIn("forward pass", backward["standard_problem"])
         self.refused(USAGE, "bench", "--n", "64", "--pass", "both", "--skeleton", "forward_cpu", says=["--pass"])

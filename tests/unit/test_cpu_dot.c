@@ -94,6 +94,54 @@ static void one_kernel_forms_all_gradients(void **state)
     }
 }
 
+/* Eight for each unit, which go to whichever is free; but one for each where their sums are large. */
+static void keys_are_shared_out(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t units;
+        struct clattn_shape shape; /* without batch */
+        int64_t shares;
+    } rows[] = {
+        {2, {.heads = 32, .kv_heads = 32, .n_q = 1024, .n_kv = 1024}, 1},
+        {2, {.heads = 2, .kv_heads = 2, .n_q = 4096, .n_kv = 4096}, 8},
+        {2, {.heads = 6, .kv_heads = 3, .n_q = 4096, .n_kv = 4096}, 6},
+        {16, {.heads = 32, .kv_heads = 32, .n_q = 4096, .n_kv = 4096}, 4},
+        {16, {.heads = 32, .kv_heads = 32, .n_q = 512, .n_kv = 512}, 2},     /* blocks of 256 keys */
+        {16, {.heads = 32, .kv_heads = 32, .n_q = 16384, .n_kv = 16384}, 2}, /* 256 MiB of sums each, of 2 GiB */
+        {16, {.heads = 32, .kv_heads = 32, .n_q = 65536, .n_kv = 65536}, 1},
+        {16, {.heads = 8, .kv_heads = 8, .n_q = 1 << 20, .n_kv = 1 << 20}, 2}, /* so that all have one */
+    };
+    EACH (i, rows) {
+        struct clattn_capabilities capabilities = cpu(NOTHING, 16);
+        capabilities.compute_units = rows[i].units;
+        const struct clattn_problem problem = {.d = 128,
+                                               .d_v = 128,
+                                               .pass = CLATTN_BACKWARD,
+                                               .b_r = 256,
+                                               .b_c = 256,
+                                               .skeleton = "backward_cpu",
+                                               .knobs = "fused=1"};
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        if (test_plan(&capabilities, problem, &choice, &info))
+            fail_msg("%s", test_error.text);
+        struct cla_run run = {.problem = &problem,
+                              .config = &choice.config,
+                              .capabilities = &capabilities,
+                              .shape = rows[i].shape,
+                              .keys = rows[i].shape.n_kv,
+                              .splits = 1,
+                              .outputs = UINT64_MAX};
+        run.shape.batch = 1;
+        struct cla_recipe recipe = cla_recipe_of(choice.skeleton, &run);
+        assert_false(recipe.too_large);
+        assert_int_equal(recipe.stages[0].blocks, rows[i].shares);
+        cla_recipe_place(&recipe, 0);
+        assert_int_equal(cla_recipe_zeroed(&recipe).count, 2); /* the tickets of both times */
+    }
+}
+
 /* Where blocks shrink to a quarter, all of few heads are halved, and each has a work-group. */
 static void blocks_by_tickets_shrink(void **state)
 {
@@ -199,11 +247,9 @@ static void it_takes_less_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_taken_where_all_is_bf16),
-        cmocka_unit_test(one_kernel_forms_all_gradients),
-        cmocka_unit_test(blocks_by_tickets_shrink),
-        cmocka_unit_test(it_is_forced_where_it_can_be),
-        cmocka_unit_test(it_takes_less_room),
+        cmocka_unit_test(it_is_taken_where_all_is_bf16), cmocka_unit_test(one_kernel_forms_all_gradients),
+        cmocka_unit_test(keys_are_shared_out),           cmocka_unit_test(blocks_by_tickets_shrink),
+        cmocka_unit_test(it_is_forced_where_it_can_be),  cmocka_unit_test(it_takes_less_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,8 +144,8 @@ static void explain(const struct clattn_capabilities *capabilities, const struct
     if (config->cpu.fused)
         cla_plan_step(
             info, "kernels", config->b_r, config->b_c,
-            "one forms all gradients, with S and dP once: a work-group takes a head of K and V, or a share of "
-            "its blocks of keys, and adds dQ to sums in the workspace");
+            "one forms all gradients, with S and dP once: heads of K and V, or shares of their blocks of keys, go to "
+            "whichever core is free, which adds dQ to sums in the workspace");
     cla_cpu_explain_registers(config, "rows or keys", "the others", info);
     cla_cpu_explain_dot(capabilities, problem, config, info);
     cla_plan_step(
@@ -205,33 +205,48 @@ static void define(const struct clattn_problem *problem, const struct cla_config
                     config->cpu.vector_width);
 }
 
-/* Between how many work-groups the blocks of keys of a head of K and V are shared out: one where heads keep all units
- * busy, else so many that each unit has two or more. Shares are of equal work, but each has sums of its own. */
-static int64_t shares_of(const struct cla_run *run)
+/* Floats of a row's sums of dQ. */
+static int sum_columns(const struct cla_run *run)
 {
-    enum { ROUNDS = 2, MANY = 4 };
-    const int64_t units = units_of(run->capabilities), heads = run->shape.batch * run->shape.kv_heads;
-    const int64_t blocks = cla_ceil_div(run->shape.n_kv, run->config->b_c);
-    if (heads >= MANY * units || heads % units == 0 || blocks < 2)
-        return 1;
-    const int64_t shares = cla_larger(cla_ceil_div(ROUNDS * units, heads), 2);
-    return shares < blocks ? shares : blocks;
+    return cla_round_up(cla_cpu_stride(run->problem->d, run->config), cla_cpu_panel(run->config));
 }
 
-/* Sums of each row of each share, and a word for each head of K and V. */
+/* How many shares of each head may have sums of their own before these take too much of the largest buffer. */
+static int64_t shares_with_room(const struct cla_run *run)
+{
+    enum { PART = 4 };
+    const double share =
+        (double)run->shape.batch * (double)run->shape.heads * (double)run->shape.n_q * sum_columns(run) * sizeof(float);
+    const double room = (double)(run->capabilities->max_allocation_bytes / PART);
+    return share * INT32_MAX > room ? (int64_t)(room / share) : INT32_MAX;
+}
+
+/* Between how many work-groups the blocks of keys of a head of K and V are shared out. Shares go to whichever unit is
+ * free, so many that units end together though some are slower; but each has sums of its own, so that where these are
+ * large there are only as many as keep all units busy. */
+static int64_t shares_of(const struct cla_run *run)
+{
+    const int64_t units = units_of(run->capabilities), heads = cla_larger(run->shape.batch * run->shape.kv_heads, 1);
+    const int64_t blocks = cla_ceil_div(run->shape.n_kv, run->config->b_c);
+    const int64_t least = cla_ceil_div(units, heads), most = cla_ceil_div(cla_backward_cpu_rounds * units, heads);
+    const int64_t room = shares_with_room(run), shares = room < most ? cla_larger(room, least) : most;
+    return cla_larger(shares < blocks ? shares : blocks, 1);
+}
+
+/* Sums of each row of each share, a word for each head of K and V, and how many shares have been taken. */
 static void fused_regions(const struct cla_run *run, int64_t shares, struct cla_recipe *out)
 {
-    enum { PAIR_SUMS = 4 };
+    enum { PAIR_SUMS = 4, TICKETS = 2 };
     const struct clattn_shape *shape = &run->shape;
     const int64_t lines = cla_recipe_times(out, cla_recipe_times(out, shape->batch, shape->heads), shape->n_q);
     const int64_t count = cla_recipe_times(out, lines, shares);
-    const int columns = cla_round_up(cla_cpu_stride(run->problem->d, run->config), cla_cpu_panel(run->config));
-    cla_recipe_region(out, "sums of dQ", count, columns * (int64_t)sizeof(float), false,
+    cla_recipe_region(out, "sums of dQ", count, sum_columns(run) * (int64_t)sizeof(float), false,
                       offsetof(struct cla_backward_params, sums));
     cla_recipe_region(out, "sums of pairs", count, PAIR_SUMS * sizeof(float), false,
                       offsetof(struct cla_backward_params, counters));
     cla_recipe_region(out, "flags", cla_recipe_times(out, shape->batch, shape->kv_heads), sizeof(uint32_t), false,
                       offsetof(struct cla_backward_params, flags));
+    cla_recipe_region(out, "tickets", TICKETS, sizeof(uint32_t), true, offsetof(struct cla_backward_params, tickets));
 }
 
 /* Arguments of the kernels, `again` first an operand that no backward pass has. */
