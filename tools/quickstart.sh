@@ -23,6 +23,7 @@ case "${1:-}" in
 esac
 cd "$(dirname "$0")/.."
 . tools/debian.sh
+say 'about 4 minutes on 2 cores, most of them for compiling; less where kernels are kept'
 
 folder=build-quickstart
 data=$folder/arrays

