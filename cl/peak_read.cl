@@ -8,7 +8,7 @@
  *   CLATTN_WORK_GROUP_SIZE  >= 1: work-items of a group; 1 on a CPU.
  *
  * One launch reads 64 * count bytes once, a multiple of four vectors for each item. What is read is combined, so that
- * it has to be; out has a number for each item. count < 2^31.
+ * it has to be; out has a number for each item. count < 2^30.
  */
 #if !defined(CLATTN_CONTIGUOUS) || (CLATTN_CONTIGUOUS != 0 && CLATTN_CONTIGUOUS != 1)
 #error "CLATTN_CONTIGUOUS must be 0 or 1"
@@ -17,11 +17,21 @@
 #error "CLATTN_WORK_GROUP_SIZE must be positive"
 #endif
 
+/* A CPU reads lines; of a GPU's items, each with 16 bytes, neighbours read a line together, four of them at a time. */
+#if CLATTN_CONTIGUOUS
+typedef int16 peak_vector;
+#define EACH_LINE 1
+#else
+typedef int4 peak_vector;
+#define EACH_LINE 4
+#endif
+
 __kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_peak_read(__global const int16 *in, __global int *out, const uint count)
+clattn_peak_read(__global const peak_vector *in, __global int *out, const uint count)
 {
-    const uint item = (uint)get_global_id(0), items = (uint)get_global_size(0), each = count / items / 4 * 4;
-    int16 a = (int16)(0), b = (int16)(0), c = (int16)(0), d = (int16)(0);
+    const uint item = (uint)get_global_id(0), items = (uint)get_global_size(0);
+    const uint each = count * EACH_LINE / items / 4 * 4;
+    peak_vector a = (peak_vector)(0), b = (peak_vector)(0), c = (peak_vector)(0), d = (peak_vector)(0);
 #if CLATTN_CONTIGUOUS
     const uint first = item * each, step = 1;
 #else
@@ -34,7 +44,9 @@ clattn_peak_read(__global const int16 *in, __global int *out, const uint count)
         d ^= in[first + (i + 3) * step];
     }
     a ^= b ^ c ^ d;
+#if CLATTN_CONTIGUOUS
     a.lo ^= a.hi;
     a.s0123 ^= a.s4567;
+#endif
     out[item] = a.s0 ^ a.s1 ^ a.s2 ^ a.s3;
 }

@@ -99,6 +99,19 @@ class Bench(CommandTest):
         self.assertEqual(row["peak_bytes"], 64 * 64 * 4 * 2 * (1000000000 + 1) + row["extra_bytes"])
         self.assertIn("is more than", self.run_it(*words).stdout)
 
+    def test_keys_are_split_at_their_multiples(self):
+        words = ["bench", "--n-q", "1", "--n-kv", "1000000000", "--heads", "64", "--no-standard", "--json"]
+        def extra(*more):
+            return json.loads(self.run_it(*words, *more).stdout)[0]["extra_bytes"]
+        whole, halves, quarters = (extra(*more) for more in (["--splits", "1"], ["--split-keys", "500000000"],
+                                                             ["--split-keys", "250000000"]))
+        self.assertGreaterEqual(halves - whole, 2 * 64 * 4 * (64 + 2))  # m, l and O of a row and part
+        self.assertEqual(quarters - halves, 2 * 64 * 4 * (64 + 2))
+        for more, says in ((["--split-keys", "9", "--splits", "2"], ["--splits 2", "--split-keys 9"]),
+                           (["--split-keys", "9", "--pass", "backward"], ["--split-keys", "forward"]),
+                           (["--split-keys", "0"], ["--split-keys"])):
+            self.refused(USAGE, *words, *more, says=says)
+
     def test_matrix_units_have_a_peak_of_their_own(self):
         row, = json.loads(self.run_it("bench", "--n", "64", "--heads", "1", "--dtype", "fp16", "--repetitions", "1", "--skeleton",
                                       "forward_matrix_emulated", "--knobs", "stale_max=1", "--no-standard", "--json").stdout)

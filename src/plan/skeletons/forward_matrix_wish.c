@@ -152,12 +152,14 @@ static bool is_bytes(const struct clattn_problem *problem, int operand)
 }
 
 /* Of formats whose elements are bytes half as much is on its way to a sub-group for each key. So it takes 32 keys at a
- * time, for which blocks of 8 rows leave registers. */
+ * time, for which blocks of 8 rows leave registers. Pages have them, too: their places take registers, and more
+ * sub-groups then hide the look-up. */
 static void suit_bytes(const struct clattn_problem *problem, struct cla_config *streamed)
 {
     const bool bytes = is_bytes(problem, CLA_K) && is_bytes(problem, CLA_V);
+    const bool pages = problem->page_keys && problem->expected_n_q;
     const int rows = streamed->unit->stream_rows;
-    if (problem->b_r ? problem->b_r != rows : !bytes || problem->expected_n_q > rows)
+    if (problem->b_r ? problem->b_r != rows : !(bytes || pages) || problem->expected_n_q > rows)
         return;
     streamed->b_r = rows;
     if (!bytes || !streamed->unit->devices)

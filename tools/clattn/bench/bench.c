@@ -65,6 +65,9 @@ static const struct option_spec options[] = {
     INTEGER("splits", splits, 1, CLATTN_MAX_SPLITS,
             "split the keys of a forward pass into so many parts; 1: not at all (default:\n"
             "planned, by the shape and the device)"),
+    INTEGER("split-keys", split_keys, 1, INT32_MAX,
+            "split them at each multiple of N keys, whatever the shape: the same bits of a\n"
+            "sequence in any batch"),
     WORD("packing", "WHEN", packing, option_packings,
          "whether query heads that share a head of K and V go together: planned (default),\n"
          "never, always"),
@@ -177,6 +180,7 @@ static int measure_rows(const struct values *values, const struct session *sessi
                                       .work_group_size = (int)values->work_group_size,
                                       .packing = values->packing,
                                       .splits = (int)values->splits,
+                                      .split_keys = values->split_keys,
                                       .standard = !values->no_standard,
                                       .unordered = values->unordered,
                                       .repetitions = (int)values->repetitions,

@@ -36,6 +36,7 @@ struct bench_options {
     int b_r, b_c, work_group_size; /* the same; 0: planned */
     int packing;                   /* enum clattn_packing */
     int splits;                    /* of the keys, in a forward pass; 0: planned */
+    int64_t split_keys;            /* problem.split_keys, in a forward pass */
     bool standard;                 /* measure the baseline too */
     bool unordered;                /* problem.unordered */
     int repetitions;               /* 0: as many as fit in about a second, 3 to 15 */

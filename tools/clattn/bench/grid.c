@@ -226,8 +226,12 @@ static int check_modifications(const struct values *values, struct failure *fail
         return fail(failure, STATUS_USAGE,
                     "--pass %s with --score-mod needs --score-mod-grad FILE: the derivative of score_mod by the score",
                     values->pass == PASS_BOTH ? "both" : "backward");
-    if (values->splits && values->pass && values->pass != PASS_FORWARD)
-        return fail(failure, STATUS_USAGE, "--splits is of the forward pass: --pass forward");
+    if (values->splits && values->split_keys)
+        return fail(failure, STATUS_USAGE, "--splits %d and --split-keys %lld: give one of them", (int)values->splits,
+                    (long long)values->split_keys);
+    if ((values->splits || values->split_keys) && values->pass && values->pass != PASS_FORWARD)
+        return fail(failure, STATUS_USAGE, "--%s is of the forward pass: --pass forward",
+                    values->splits ? "splits" : "split-keys");
     if (values->block_size.given && values->block_density < 0.0)
         return fail(failure, STATUS_USAGE, "--block-size needs --block-density X");
     return STATUS_OK;

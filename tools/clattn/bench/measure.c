@@ -167,6 +167,7 @@ static int make_plan(struct bench *bench, const struct bench_options *options, s
                                              .expected_kv_heads = shape->sizes.batch * shape->sizes.kv_heads,
                                              .packing = options->packing,
                                              .splits = options->splits,
+                                             .split_keys = options->split_keys,
                                              .unordered = options->unordered,
                                              .skeleton = options->skeleton,
                                              .b_r = options->b_r,
@@ -226,6 +227,7 @@ static int prepare_backward(struct bench *bench, struct failure *failure)
     size_t bytes = 0;
     problem.pass = CLATTN_FORWARD;
     problem.splits = 1;
+    problem.split_keys = 0;
     problem.packing = CLATTN_PACKING_PLANNED;
     problem.skeleton = problem.knobs = NULL;
     problem.b_r = problem.b_c = problem.work_group_size = 0;

@@ -14,7 +14,8 @@ struct values {
     int causal, pass, packing, k_format, v_format; /* formats: -1: as dtype */
     int64_t page_keys;
     struct option_list grids, n, d, dtype;
-    int64_t batch, heads, kv_heads, n_q, n_kv, d_v, repetitions, calls, again, splits, b_r, b_c, work_group_size;
+    int64_t batch, heads, kv_heads, n_q, n_kv, d_v, repetitions, calls, again, splits, split_keys, b_r, b_c,
+        work_group_size;
     struct option_device device;
     const char *skeleton, *knobs, *json, *csv;
     const char *from, *compare, *plot;
