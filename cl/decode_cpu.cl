@@ -17,11 +17,13 @@
  * as many for each split. The private arrays take
  *     4 * ((B_R + 1) * (d' + d_v') + B_R * (B_C + 3 * VECTOR_WIDTH))
  * bytes of a thread's stack and a view for each row; d' and d_v' are whole vectors. With CLATTN_INTEGERS a panel's
- * weights (common/decode_pairs.clh) take more. No local memory.
+ * weights (common/decode_pairs.clh) take more, with CLATTN_WORDS another block and tile
+ * (common/decode_words.clh). No local memory.
  */
 #include "common/decode_pairs.clh"
 #include "common/decode_scores.clh"
 #include "common/decode_tiles.clh"
+#include "common/decode_words.clh"
 #include "common/lanes.clh"
 #include "common/philox.clh"
 #include "common/score.clh"
@@ -225,6 +227,39 @@ CLATTN_INLINE void output_tile(vec *o, vec *weights, const vec *alpha, const cla
     }
 }
 
+#if CLATTN_WORDS
+/* Where rows of the tile from j0 on begin, if all are there and equally far apart; else NULL. */
+CLATTN_INLINE __global const uchar *next_tile(const clattn_source *keys, const int type, int j0)
+{
+    if (CLATTN_PAGES || j0 < keys->first || j0 + CLATTN_B_C > keys->rows)
+        return 0;
+    return (__global const uchar *)row_place(keys, type, row_at(keys, j0));
+}
+
+/* A tile, O by sums of integers; false where V is not finite, or columns do not follow each other: then nothing is
+ * added. */
+CLATTN_INLINE bool add_words(word_block *block, word_tile *tile, vec *scores, const decode_row *rows, int count,
+                             const clattn_source *keys, const clattn_source *values, int j0, float given_scale,
+                             float scale, bool some)
+{
+    if (keys->column != 1 || values->column != 1)
+        return false;
+    word_keys(tile, keys, j0);
+    word_scores(tile, block, next_tile(keys, CLATTN_K_TYPE, j0 + CLATTN_B_C), row_stride(keys, CLATTN_K_TYPE));
+    if (!word_values(tile, values, j0))
+        return false;
+    if (SCALED || some) {
+        words_to_rows(scores, TILE_VECTORS, tile->s, CLATTN_B_C);
+        for (int r = 0; r < count; ++r)
+            modify_scores(scores + r * TILE_VECTORS, &rows[r], j0, given_scale, some);
+        rows_to_words(tile->s, scores, TILE_VECTORS, CLATTN_B_C);
+    }
+    word_weights(tile, block, scale);
+    word_outputs(block, tile, next_tile(values, CLATTN_V_TYPE, j0 + CLATTN_B_C), row_stride(values, CLATTN_V_TYPE));
+    return true;
+}
+#endif
+
 /* `count` rows of Q, each at its place, times factor; the block's others are 0. */
 CLATTN_INLINE void load_queries(vec *q, __global const clattn_q *from, clattn_layout at, const decode_row *rows,
                                 int count, float factor)
@@ -253,6 +288,10 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     vec queries[CLATTN_B_R * D_VECTORS], outputs[CLATTN_B_R * D_V_VECTORS], scores[CLATTN_B_R * TILE_VECTORS];
     vec row_max[CLATTN_B_R], row_sum[CLATTN_B_R], alpha[CLATTN_B_R];
     decode_row rows[CLATTN_B_R];
+#if CLATTN_WORDS
+    word_block block_of_words;
+    word_tile tile_of_words;
+#endif
 
     const int blocks = (p.n_q + CLATTN_B_R - 1) / CLATTN_B_R;
 #if CLATTN_SPLIT
@@ -292,6 +331,10 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
     whole_queries whole;
     whole_rows(&whole, queries);
 #endif
+#if CLATTN_WORDS
+    rows_to_words(block_of_words.q, queries, D_VECTORS, CLATTN_D);
+    block_of_words.begun = false;
+#endif
     for (int i = 0; i < CLATTN_B_R * D_V_VECTORS; ++i)
         outputs[i] = (vec)(0.0f);
     for (int r = 0; r < CLATTN_B_R; ++r) {
@@ -323,6 +366,13 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
         const int kind = kind_of_tile(rows, count, j0);
         if (kind == CLATTN_TILE_SKIP)
             continue;
+#if CLATTN_WORDS
+        words_begin(&block_of_words, outputs, row_max, row_sum);
+        if (add_words(&block_of_words, &tile_of_words, scores, rows, count, &keys, &values, j0, p.scale, scale,
+                      kind == CLATTN_TILE_SOME))
+            continue;
+        words_end(&block_of_words, outputs, row_max, row_sum);
+#endif
         score_tile(scores, queries, &keys, count, j0 WITH_WHOLE(&whole));
         for (int r = 0; r < count; ++r) {
             if (SCALED || kind == CLATTN_TILE_SOME)
@@ -336,6 +386,9 @@ clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global 
         output_tile(outputs, scores, alpha, &values, count, j0, from, to, kind == CLATTN_TILE_SOME);
     }
 
+#if CLATTN_WORDS
+    words_end(&block_of_words, outputs, row_max, row_sum);
+#endif
     ORDER_PANELS(outputs, count);
     for (int r = 0; r < count; ++r) {
         const int h = rows[r].view.h;

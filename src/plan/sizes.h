@@ -134,8 +134,8 @@ extern const int cla_backward_cpu_rounds;
  * other and the bytes of one, times the panels of rows that it meets, are long_row or more; keys of a tile where O is
  * summed by integers, and those that are fetched ahead there where V lies in blocks. */
 struct cla_decode_sizes {
-    int block, usual_block, tile_bytes, most_keys, pair_keys, pair_ahead, few_rows, wide_sums, sums, ahead_in_pages,
-        ahead, long_row;
+    int block, usual_block, tile_bytes, most_keys, pair_keys, pair_ahead, word_keys, few_rows, wide_sums, sums,
+        ahead_in_pages, ahead, long_row;
     const char *source;
 };
 extern const struct cla_decode_sizes cla_decode_cpu_sizes;

@@ -45,6 +45,7 @@ struct cla_config {
         struct {
             int vector_width, rows, columns, ahead;
             int pairs; /* O by integers of 16 bits: 1 by vpdpwssd, 2 emulated */
+            int words; /* the same of many rows, where K and V have 16 bits */
         } decode;      /* decode_cpu */
         struct {
             int row_tiles, keys, q_registers;

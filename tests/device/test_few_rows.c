@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One plan, made without a word on how many rows there will be, serves many rows and few: for few it keeps another
+ * Few rows. One plan, made without a word on how many there will be, serves many rows and few: for few it keeps another
  * beside where the planner prefers another kernel for them. */
 #include "support/compare.h"
 #include "support/device.h"
 #include "support/forward.h"
 #include "support/unit.h"
+#include <math.h>
 
 static struct test_device device;
 
@@ -85,10 +86,74 @@ static void a_forced_plan_is_one(void **state)
     clattn_plan_destroy(&forced);
 }
 
+/* 24 packed rows, the last block and tile not whole. */
+static struct forward_case with_words(int b_r, const char *knobs)
+{
+    return (struct forward_case){.problem = {.d = 96,
+                                             .d_v = 64,
+                                             .dtype = b_r == 16 ? CLATTN_BF16 : CLATTN_FP16,
+                                             .causal = CLATTN_CAUSAL_BOTTOM_RIGHT,
+                                             .packing = CLATTN_PACKING_ALWAYS,
+                                             .skeleton = "decode_cpu",
+                                             .b_r = b_r,
+                                             .b_c = 32,
+                                             .knobs = knobs},
+                                 .shape = {.batch = 1, .heads = 8, .kv_heads = 2, .n_q = 6, .n_kv = 109},
+                                 .seed = 41};
+}
+
+static size_t words_o(const struct forward_case *forward)
+{
+    return (size_t)(forward->shape.heads * forward->shape.n_q * forward->problem.d_v);
+}
+
+/* What is not finite is so in the same places, and the rest is close. */
+static bool agree(const float *a, const float *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (isnan(a[i]) != isnan(b[i]) || isinf(a[i]) != isinf(b[i]) || (isfinite(a[i]) && fabsf(a[i] - b[i]) > 0.02f))
+            return false;
+    return true;
+}
+
+/* O by sums of integers (cl/common/decode_words.clh): right; the device's instruction and OpenCL C give the same bits;
+ * and an infinity of V that all rows see, and a NaN that the last one alone does, spoil what they do with floats. */
+static void sums_of_words_are_right(void **state)
+{
+    (void)state;
+    if (!on_cpu())
+        return;
+    const bool has = clattn_context_capabilities(device.clattn)->cpu_bf16_dot;
+    static const char *const knobs[] = {"words=0", "words=1", "words=2"};
+    for (int b_r = 16; b_r <= 32; b_r += 16)
+        for (int spoilt = 0; spoilt < 2; spoilt++) {
+            struct forward_arrays all[3] = {{0}};
+            struct forward_case forward = with_words(b_r, NULL);
+            for (int words = 0; words < 3; words++) {
+                forward.problem.knobs = knobs[words];
+                assert_true(forward_arrays_make(&forward, &all[words]));
+                if (spoilt) {
+                    all[words].v[40 * 64 + 3] = INFINITY;
+                    all[words].v[108 * 64 + 7] = NAN;
+                }
+                if (words == 1 && !has)
+                    continue;
+                assert_true(forward_run(&device, NULL, &forward, &all[words]));
+                assert_true(spoilt || compare_outputs(&forward, &all[words]));
+            }
+            assert_true(!has || compare_bits(&forward, &all[1], &all[2]));
+            assert_true(agree(all[0].o, all[2].o, words_o(&forward)));
+            assert_memory_not_equal(all[0].o, all[2].o, words_o(&forward) * sizeof(float));
+            for (int words = 0; words < 3; words++)
+                forward_arrays_free(&all[words]);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_plan_serves_many_rows_and_few),
-                                       cmocka_unit_test(a_forced_plan_is_one)};
+                                       cmocka_unit_test(a_forced_plan_is_one),
+                                       cmocka_unit_test(sums_of_words_are_right)};
     test_device_open(&device);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close(&device);

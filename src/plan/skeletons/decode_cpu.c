@@ -30,12 +30,24 @@ static int64_t pair_numbers(const struct clattn_problem *problem, const struct c
                                 : 0;
 }
 
+/* Rows of a block whose O are sums of integers (cl/common/decode_words.clh). */
+enum { WORD_ROWS = 16, WORD_ROWS_MOST = 2 * WORD_ROWS, WORD_COLUMNS = 32 };
+
+/* A block's Q, O and row statistics; a tile's K, V as integers, what they are to be multiplied by and where they are,
+ * its scores and weights. */
+static int64_t word_numbers(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int64_t rows = config->b_r, keys = config->b_c;
+    const int64_t tile = keys * (problem->d + problem->d_v / 2 + 4) + rows * (keys + keys / 2 + keys / WORD_COLUMNS);
+    return config->decode.words ? rows * (problem->d + problem->d_v + 4) + tile + 16 : 0;
+}
+
 /* The arrays that the kernel declares: Q, O, scores and the row statistics of a block, one row of K and of V. */
 static uint64_t private_bytes(const struct clattn_problem *problem, const struct cla_config *config)
 {
     const int64_t row = whole(problem->d, config) + whole(problem->d_v, config), b_r = config->b_r;
     const int64_t numbers = (b_r + 1) * row + b_r * (config->b_c + 3 * config->decode.vector_width);
-    return (uint64_t)(numbers + pair_numbers(problem, config)) * sizeof(float);
+    return (uint64_t)(numbers + pair_numbers(problem, config) + word_numbers(problem, config)) * sizeof(float);
 }
 
 /* Rows that follow each other come fast enough by themselves, unless they are long or much is computed with each. */
@@ -48,6 +60,8 @@ static int keys_ahead(const struct clattn_problem *problem, const struct cla_con
         return sizes->ahead_in_pages;
     if (config->decode.pairs)
         return sizes->pair_ahead;
+    if (config->decode.words)
+        return config->b_c;
     return row_bytes * cla_ceil_div(rows, config->decode.rows) >= sizes->long_row ? sizes->ahead : 0;
 }
 
@@ -93,6 +107,37 @@ static bool holds_integers(const struct clattn_problem *problem)
     return problem->pass == CLATTN_FORWARD && cla_type_of(problem, CLA_Q) != CLATTN_FP32 &&
            cla_type_of(problem, CLA_O) != CLATTN_FP32 && problem->d_v % PAIR_COLUMNS == 0 &&
            (rows_scaled || v == CLATTN_AS_Q8_0 - 1 || v == CLATTN_AS_Q4_0 - 1);
+}
+
+static bool has_half_bits(const struct clattn_problem *problem, int operand)
+{
+    return cla_type_of(problem, operand) == CLATTN_FP16 || cla_type_of(problem, operand) == CLATTN_BF16;
+}
+
+/* Whether O of many rows may be (cl/common/decode_words.clh): all that is read and written has 16 bits. */
+static bool suits_words(const struct clattn_problem *problem)
+{
+    return problem->pass == CLATTN_FORWARD && has_half_bits(problem, CLA_Q) && has_half_bits(problem, CLA_K) &&
+           has_half_bits(problem, CLA_V) && has_half_bits(problem, CLA_O) && problem->d % WORD_COLUMNS == 0 &&
+           problem->d_v % WORD_COLUMNS == 0 && !(problem->features & CLATTN_DROPOUT);
+}
+
+static bool words_fit(const struct cla_config *config)
+{
+    return config->decode.vector_width == PAIR_WIDTH && config->b_c % WORD_COLUMNS == 0 &&
+           (config->b_r == WORD_ROWS || config->b_r == WORD_ROWS_MOST);
+}
+
+static int64_t expected_rows(const struct clattn_problem *problem)
+{
+    return problem->expected_n_q * cla_expected_pack(problem);
+}
+
+/* More rows than half of a vector's lanes, which floats take as fast, and no more than a block has. */
+static bool words_pay(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
+{
+    return capabilities->cpu_bf16_dot && suits_words(problem) && expected_rows(problem) > WORD_ROWS / 2 &&
+           expected_rows(problem) <= WORD_ROWS_MOST;
 }
 
 static bool pairs_suit(const struct cla_config *config)
@@ -142,10 +187,19 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
                         "128: not d_v %lld, vector_width %d, rows %d, columns %d, b_c %d with v_type %s",
                         config->decode.pairs, (long long)problem->d_v, width, config->decode.rows,
                         config->decode.columns, config->b_c, cla_type((int)cla_type_of(problem, CLA_V))->name);
-    if (config->decode.pairs == 1 && !capabilities->cpu_bf16_dot)
+    if (config->decode.words && (!suits_words(problem) || !words_fit(config)))
         return cla_fail(error, CLATTN_NOTHING_FITS,
-                        "decode_cpu with pairs=1 needs a device that multiplies pairs of bf16 (AVX512-BF16), unless "
-                        "CLATTN_DISABLE has \"avx512_bf16\": take pairs=0, or pairs=2 that emulates it");
+                        "decode_cpu with words=%d takes Q, K, V and O in fp16 or bf16, no dropout, d and d_v that are "
+                        "multiples of 32, vector_width 16, b_r 16 or 32 and b_c a multiple of 32: not d %lld, d_v "
+                        "%lld, vector_width %d, b_r %d and b_c %d with k_type %s and v_type %s",
+                        config->decode.words, (long long)problem->d, (long long)problem->d_v, width, config->b_r,
+                        config->b_c, cla_type((int)cla_type_of(problem, CLA_K))->name,
+                        cla_type((int)cla_type_of(problem, CLA_V))->name);
+    if ((config->decode.pairs == 1 || config->decode.words == 1) && !capabilities->cpu_bf16_dot)
+        return cla_fail(error, CLATTN_NOTHING_FITS,
+                        "decode_cpu with %s=1 needs a device that multiplies pairs of bf16 (AVX512-BF16), unless "
+                        "CLATTN_DISABLE has \"avx512_bf16\": take 0, or 2 that emulates it",
+                        config->decode.pairs == 1 ? "pairs" : "words");
     const clattn_status allowed = cla_cpu_check_private(private_bytes(problem, config), config, error);
     if (allowed)
         return allowed;
@@ -163,6 +217,11 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
             "O, and scores of quantised K, by %s: two integers of 16 bits to a lane; weights and Q are rounded to "
             "16 bits",
             config->decode.pairs == 1 ? "vpdpwssd of AVX512-VNNI" : "pairs of integers, emulated");
+    if (config->decode.words)
+        cla_plan_step(
+            info, "unit", config->b_r, config->b_c,
+            "O by %s: two integers of 16 bits to a lane; V and weights are rounded to 15 and 16 bits of the largest",
+            config->decode.words == 1 ? "vpdpwssd of AVX512-VNNI" : "pairs of integers, emulated");
     return CLATTN_SUCCESS;
 }
 
@@ -177,6 +236,21 @@ static void take_pairs(const struct clattn_capabilities *capabilities, const str
         config->b_c = cla_cpu_streamed(cla_decode_cpu_sizes.pair_keys, problem->block_kv);
 }
 
+/* Blocks of as many rows as vectors hold; a tile's keys become integers once for all of them. */
+static void take_words(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                       struct cla_config *config)
+{
+    const int64_t rows = expected_rows(problem);
+    if (!words_pay(capabilities, problem))
+        return;
+    struct cla_config words = *config;
+    words.b_r = problem->b_r ? problem->b_r : cla_round_up((int)rows, WORD_ROWS);
+    words.b_c = problem->b_c ? problem->b_c : cla_cpu_streamed(cla_decode_cpu_sizes.word_keys, problem->block_kv);
+    words.decode.words = 1;
+    if (words_fit(&words) && private_bytes(problem, &words) <= CLA_CPU_MOST_PRIVATE_BYTES)
+        *config = words;
+}
+
 static clattn_status choose(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                             struct cla_config *config, struct clattn_plan_info *info, struct cla_error *error)
 {
@@ -188,6 +262,7 @@ static clattn_status choose(const struct clattn_capabilities *capabilities, cons
     config->b_c = problem->b_c ? problem->b_c : tile_keys(problem);
     take_pairs(capabilities, problem, config);
     config->b_r = problem->b_r ? problem->b_r : cla_round_up(block_rows(problem), config->decode.rows);
+    take_words(capabilities, problem, config);
     config->decode.ahead = keys_ahead(problem, config, config->b_r);
     return adopt(capabilities, problem, config, info, error);
 }
@@ -197,9 +272,9 @@ static void define(const struct clattn_problem *problem, const struct cla_config
     (void)problem;
     cla_text_printf(text,
                     "#define CLATTN_AHEAD %d\n#define CLATTN_COLUMN_VECTORS %d\n#define CLATTN_INTEGERS %d\n"
-                    "#define CLATTN_ROWS %d\n#define CLATTN_VECTOR_WIDTH %d\n",
+                    "#define CLATTN_ROWS %d\n#define CLATTN_VECTOR_WIDTH %d\n#define CLATTN_WORDS %d\n",
                     config->decode.ahead, config->decode.columns, config->decode.pairs, config->decode.rows,
-                    config->decode.vector_width);
+                    config->decode.vector_width, config->decode.words);
 }
 
 /* The kernel asks for `pack` where no heads are packed, too. */
@@ -214,14 +289,15 @@ static void recipe(const struct cla_run *run, struct cla_recipe *recipe)
 static bool prefers(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem)
 {
     const int few = cla_decode_cpu_sizes.few_rows;
-    return capabilities->type == CLATTN_DEVICE_CPU && problem->expected_n_q && problem->expected_n_q <= few &&
-           problem->expected_n_q * cla_expected_pack(problem) <= few;
+    return capabilities->type == CLATTN_DEVICE_CPU && problem->expected_n_q &&
+           (expected_rows(problem) <= few || words_pay(capabilities, problem));
 }
 
 static const struct cla_knob knobs[] = {
     {"rows", offsetof(struct cla_config, decode.rows), 1, 8, {2, 4, 8}, 3},
     {"columns", offsetof(struct cla_config, decode.columns), 1, 8, {2, 4, 8}, 3},
     {"pairs", offsetof(struct cla_config, decode.pairs), 0, 2, {0, 1}, 2},
+    {"words", offsetof(struct cla_config, decode.words), 0, 2, {0, 1}, 2},
     {"ahead", offsetof(struct cla_config, decode.ahead), 0, 1024, {0, 8, 16, 32, 64}, 5},
     {"vector_width", offsetof(struct cla_config, decode.vector_width), 4, 16, {0}, 0},
     {NULL, 0, 0, 0, {0}, 0}};
