@@ -202,6 +202,11 @@ DEFINE(of_unsigned, kept((wide)bits_of((double)A)))
 DEFINE(of_integer, kept((wide)bits_of((double)SA)))
 DEFINE(to_unsigned, kept((wide)clamped(FA, 0, 0x1p32 - 1)))
 DEFINE(to_signed, kept((wide)clamped(FA, -0x1p31, 0x1p31 - 1)))
+DEFINE(of_half, kept((wide)definition_of_half((uint32_t)A, 0, 0)))
+DEFINE(of_high_half, kept((wide)definition_of_half((uint32_t)A >> 16, 0, 0)))
+/* of what is no number the first digits stay */
+DEFINE(to_half, kept((A & 0x7fffffff) > 0x7f800000 ? (wide)((A >> 16 & 0x8000) | 0x7e00 | (A >> 13 & 0x3ff))
+                                                   : (wide)definition_to_half((uint32_t)A, 0, 0)))
 DEFINE(equal, flagged(0, A - B == 0))
 DEFINE(unequal, flagged(0, A - B != 0))
 DEFINE(less, flagged(0, A - B < 0))
@@ -251,6 +256,7 @@ RELATION(float_unordered, !known)
 RELATION(float_not_greater_equal, !known || sign < 0)
 RELATION(float_not_less_equal, !known || sign > 0)
 RELATION(float_apart, known &&sign != 0)
+RELATION(float_not_apart, !known || sign == 0)
 
 const struct scalar_definition scalar_definitions[] = {
     {"add_u32 add_co_u32", "s4, s0, s2", add},
@@ -328,6 +334,9 @@ const struct scalar_definition scalar_definitions[] = {
     {"cvt_f32_i32", "s4, s0", of_integer},
     {"cvt_u32_f32", "s4, s0", to_unsigned},
     {"cvt_i32_f32", "s4, s0", to_signed},
+    {"cvt_f32_f16", "s4, s0", of_half},
+    {"cvt_hi_f32_f16", "s4, s0", of_high_half},
+    {"cvt_f16_f32", "s4, s0", to_half},
     {"trunc_f32", "s4, s0", float_towards_0},
     {"floor_f32", "s4, s0", float_down},
     {"ceil_f32", "s4, s0", float_up},
@@ -359,6 +368,7 @@ const struct scalar_definition scalar_definitions[] = {
     {"cmp_nge_f32", "s0, s2", float_not_greater_equal},
     {"cmp_nle_f32", "s0, s2", float_not_less_equal},
     {"cmp_lg_f32", "s0, s2", float_apart},
+    {"cmp_nlg_f32", "s0, s2", float_not_apart},
     {"bitcmp0_b32", "s0, s2", bit_is_0},
     {"bitcmp1_b32", "s0, s2", bit_is_1},
     {"bitset0_b32", "s4, s0", set_bit_0},

@@ -134,6 +134,9 @@ SCALAR_1(float_towards_0, KEEP, as_bits(truncf(as_float(a))))
 SCALAR_1(float_down, KEEP, as_bits(floorf(as_float(a))))
 SCALAR_1(float_up, KEEP, as_bits(ceilf(as_float(a))))
 SCALAR_1(float_nearest, KEEP, as_bits(rintf(as_float(a))))
+SCALAR_1(float_of_half, KEEP, as_bits(half_to_float(a)))
+SCALAR_1(float_of_high_half, KEEP, as_bits(half_to_float(a >> 16)))
+SCALAR_1(half_of_float, KEEP, float_to_half(as_float(a)))
 SCALAR_1(unsigned_of_float, KEEP, !(as_float(a) > 0) ? 0 : as_float(a) >= 0x1p32f ? UINT32_MAX : (uint32_t)as_float(a))
 SCALAR_1(signed_of_float, KEEP,
          as_float(a) != as_float(a) ? 0
@@ -213,6 +216,7 @@ TEST(float_unordered, as_float(a) != as_float(a) || as_float(b) != as_float(b))
 TEST(float_not_greater_equal, !(as_float(a) >= as_float(b)))
 TEST(float_not_less_equal, !(as_float(a) <= as_float(b)))
 TEST(float_apart, as_float(a) < as_float(b) || as_float(a) > as_float(b))
+TEST(float_not_apart, !(as_float(a) < as_float(b) || as_float(a) > as_float(b)))
 TEST(bit_is_0, !(a >> (b & 31) & 1))
 TEST(bit_is_1, a >> (b & 31) & 1)
 
@@ -345,6 +349,9 @@ const struct operation scalar_operations[] = {
     {"cvt_f32_i32", float_of_signed, "Ss"},
     {"cvt_u32_f32", unsigned_of_float, "Ss"},
     {"cvt_i32_f32", signed_of_float, "Ss"},
+    {"cvt_f32_f16", float_of_half, "Ss"},
+    {"cvt_hi_f32_f16", float_of_high_half, "Ss"},
+    {"cvt_f16_f32", half_of_float, "Ss"},
     {"trunc_f32", float_towards_0, "Ss"},
     {"floor_f32", float_down, "Ss"},
     {"ceil_f32", float_up, "Ss"},
@@ -391,6 +398,7 @@ const struct operation scalar_operations[] = {
     {"cmp_nge_f32", float_not_greater_equal, "-ss"},
     {"cmp_nle_f32", float_not_less_equal, "-ss"},
     {"cmp_lg_f32", float_apart, "-ss"},
+    {"cmp_nlg_f32", float_not_apart, "-ss"},
     {"bitcmp0_b32", bit_is_0, "-ss"},
     {"bitcmp1_b32", bit_is_1, "-ss"},
     {"bitset0_b32", set_bit_0, "Ss"},
