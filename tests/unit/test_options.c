@@ -186,6 +186,8 @@ static void messages_name_options(void **state)
         {"problem.features has CLATTN_PAGES, and kv_chunk is 3 with CLATTN_PAGES",
          "--kv-pages, and kv_chunk is 3 with --kv-pages"},
         {"CLATTN_PAGES_2 without CLATTN_SOFTCAP", "CLATTN_PAGES_2 without --softcap"},
+        {"it is CLATTN_AS_BF16 (3), not CLATTN_AS_Q8_0 or CLATTN_ASKED", "it is bf16, not q8_0 or CLATTN_ASKED"},
+        {"CLATTN_AS_INT8 (x)", "int8 (x)"},
         {"", ""}};
     char named[128];
     EACH (i, rows) {

@@ -15,6 +15,7 @@ static const struct field {
               {"problem.work_group_size", "work-group-size"},
               {"work_group_size", "work-group-size"},
               {"problem.knobs", "knobs"},
+              {"problem.skeleton", "skeleton"},
               {"problem.d_v", "d-v"},
               {"problem.k_type", "k-format"},
               {"problem.v_type", "v-format"},
@@ -106,6 +107,32 @@ static bool has_option(const struct command_spec *command, const char *name)
     return false;
 }
 
+/* A type's constant, with its number behind it, as options call the type; 0: it is none. */
+static size_t type_at(const char *text, char *name, size_t size)
+{
+    static const char prefix[] = "CLATTN_AS_";
+    size_t length = 0, number = 0;
+    if (strncmp(text, prefix, sizeof prefix - 1))
+        return 0;
+    text += sizeof prefix - 1;
+    for (; is_of_name(text[length]) && length + 1 < size; length++)
+        name[length] = (char)tolower((unsigned char)text[length]);
+    name[length] = '\0';
+    if (text[length] == ' ' && text[length + 1] == '(')
+        number = strspn(text + length + 2, "0123456789");
+    if (number && text[length + 2 + number] == ')')
+        length += number + 3;
+    return sizeof prefix - 1 + length;
+}
+
+/* A command of both passes has a kernel of each; the message says of which it speaks. */
+static const char *option_of(const struct command_spec *command, const char *option, const char *text)
+{
+    static const char backward[] = "backward-skeleton";
+    const bool is_backward = !strcmp(option, "skeleton") && strstr(text, "\"backward_");
+    return is_backward && has_option(command, backward) ? backward : option;
+}
+
 void options_name_fields(const struct command_spec *command, const char *text, char *named, size_t size)
 {
     size_t used = 0;
@@ -113,9 +140,14 @@ void options_name_fields(const struct command_spec *command, const char *text, c
         const char *option = NULL;
         const bool begins = at == text || !(is_of_name(at[-1]) || at[-1] == '.' || at[-1] == '>' || at[-1] == '-');
         const size_t length = begins ? field_at(at, &option) : 0;
+        char name[32];
+        const size_t type = begins ? type_at(at, name, sizeof name) : 0;
         if (length && has_option(command, option)) {
-            used += (size_t)snprintf(named + used, size - used, "--%s", option);
+            used += (size_t)snprintf(named + used, size - used, "--%s", option_of(command, option, text));
             at += length;
+        } else if (type) {
+            used += (size_t)snprintf(named + used, size - used, "%s", name);
+            at += type;
         } else {
             named[used++] = *at++;
         }
