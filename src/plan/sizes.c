@@ -357,7 +357,8 @@ const int cla_backward_cpu_rounds = 8;
  * fetched ahead took 1.15 times as long with 4 rows and 0.92 of the time with 8, rows of 512 bytes 0.88 and 0.74
  * of it, rows of 128 bytes 1.0 to 1.2 times. Those in pages of 16 keys in random order took 0.7 of the time when
  * they came into the first cache, 0.45 of it when they came into the second one. 12 rows took 0.8 (fp32) to 0.9 times
- * as long as with forward_cpu, 16 rows 1.25 times. Sums of integers: tests/data/measured/epyc-pairs-notes.md. */
+ * as long as with forward_cpu, 16 rows 1.25 times; those of 16 bits by integers 0.86, 32 rows 0.81. Sums of integers:
+ * tests/data/measured/epyc-pairs-notes.md. */
 const struct cla_decode_sizes cla_decode_cpu_sizes = {.block = 16,
                                                       .usual_block = 8,
                                                       .tile_bytes = 5120,
