@@ -13,7 +13,7 @@ static bool is_cpu; /* the device that was opened last */
 static const struct {
     const char *platform, *version, *why;
 } without_emulations[] = {
-    {"rusticl", "25.0.", "the compiler of Mesa 25.0 crashes on forward_matrix_emulated"},
+    {"rusticl", "25.0.", "Mesa 25.0 crashes on functions that are not inlined"},
 };
 static const char *why_no_emulations; /* on the device that was opened last; NULL: they run there */
 
