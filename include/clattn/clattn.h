@@ -25,8 +25,9 @@
  *               with commas or spaces between: ways of computing that are not to be taken, for comparing. The words
  *               are nvidia_wgmma (nv_wgmma of struct clattn_capabilities is then false), avx512_bf16 (cpu_bf16_dot
  *               is 0), amx_bf16 (cpu_amx_bf16 is 0, and the system is not asked to let the process use AMX), amd_wmma,
- *               amd_mfma and intel_dpas (matrix_unit_right is 0): read when a context is made and by
- *               clattn_capabilities_apply_known(). A set-user-ID program reads none of them.
+ *               amd_mfma and intel_dpas (matrix_unit_right is 0): read when a context is made, which warns of other
+ *               words (clattn/log.h), and by clattn_capabilities_apply_known(). A set-user-ID program reads none of
+ *               them.
  *   Numbers     Arithmetic is fp32. The error obeys FlashAttention's rule: at most twice that of the plain formula
  *               computed in the input's type, against a float64 reference. NVIDIA's tensor cores form a product of fp32
  *               by three of tf32, within 2^-22 of it, where problem.skeleton names forward_matrix and, in the other

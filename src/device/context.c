@@ -6,6 +6,7 @@
 #include "device/query.h"
 #include "device/report.h"
 #include "device/tuning.h"
+#include "device/ways.h"
 #include "plan/reserved.h"
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +151,7 @@ static clattn_status fill(struct clattn_context *context, const struct clattn_co
         return cla_fail(error, CL_OUT_OF_HOST_MEMORY, "no host memory for a clattn_context");
     if (params->tuning && (status = cla_tuning_merge(&context->tuning, &params->tuning->db, error)))
         return status;
+    cla_warn_of_unknown_ways(&context->log);
     choose_cache_directory(context, params->cache_directory);
     distrust_cache_directory(context);
     return cla_probe(context, error);

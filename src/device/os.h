@@ -19,7 +19,10 @@ bool cla_os_tuning_path(char *path, size_t size);
 bool cla_os_names_tuning_file(void);
 
 /* Whether the environment's CLATTN_DISABLE, a list with commas or spaces between, has this word. */
-bool cla_os_disables(const char *path);
+bool cla_os_disables(const char *word);
+
+/* The word at this place of that list, cut to size - 1 bytes; false behind the last. */
+bool cla_os_disabled_word(size_t place, char *word, size_t size);
 
 /* Whether PoCL, where the program uses it, runs work-groups by continuations: POCL_WORK_GROUP_METHOD is "cbs". */
 bool cla_os_wants_pocl_cbs(void);

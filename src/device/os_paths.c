@@ -43,15 +43,34 @@ bool cla_os_names_tuning_file(void)
     return cla_os_variable("CLATTN_TUNING_FILE") != NULL;
 }
 
-bool cla_os_disables(const char *path)
+/* The next word of CLATTN_DISABLE from *at on, which then points behind it; its length, 0 where there is none. */
+static size_t next_word(const char **at)
 {
-    const char *list = cla_os_variable("CLATTN_DISABLE");
-    const size_t length = strlen(path);
-    for (const char *at = list; at && *at; at += strcspn(at, ", ")) {
-        at += strspn(at, ", ");
-        if (strcspn(at, ", ") == length && strncmp(at, path, length) == 0)
+    *at += strspn(*at, ", ");
+    const size_t length = strcspn(*at, ", ");
+    *at += length;
+    return length;
+}
+
+bool cla_os_disables(const char *word)
+{
+    const char *at = cla_os_variable("CLATTN_DISABLE");
+    for (size_t length; at && (length = next_word(&at)) > 0;)
+        if (length == strlen(word) && strncmp(at - length, word, length) == 0)
             return true;
-    }
+    return false;
+}
+
+bool cla_os_disabled_word(size_t place, char *word, size_t size)
+{
+    const char *at = cla_os_variable("CLATTN_DISABLE");
+    for (size_t length; at && (length = next_word(&at)) > 0; place--)
+        if (place == 0) {
+            const size_t kept = length < size ? length : size - 1;
+            memcpy(word, at - length, kept);
+            word[kept] = '\0';
+            return true;
+        }
     return false;
 }
 

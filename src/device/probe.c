@@ -8,6 +8,7 @@
 #include "device/processor.h"
 #include "device/query.h"
 #include "device/report.h"
+#include "device/ways.h"
 #include "plan/half.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
@@ -261,7 +262,7 @@ static bool is_this_processor(const struct clattn_capabilities *capabilities)
 /* Whether this process may try the processor's AMX: only then is a kernel with its instructions ever run. */
 static bool may_try_amx(const struct clattn_capabilities *capabilities)
 {
-    return is_this_processor(capabilities) && cla_processor_has_amx_bf16() && !cla_os_disables("amx_bf16") &&
+    return is_this_processor(capabilities) && cla_processor_has_amx_bf16() && !cla_os_disables(CLA_WAY_BF16_TILES) &&
            cla_os_allows_tiles();
 }
 
@@ -416,7 +417,7 @@ void clattn_capabilities_apply_known(struct clattn_capabilities *capabilities)
     if (!capabilities)
         return;
     cla_apply_known(capabilities);
-    capabilities->nv_wgmma = takes(capabilities->nv_wgmma, "nvidia_wgmma");
+    capabilities->nv_wgmma = takes(capabilities->nv_wgmma, CLA_WAY_WGMMA);
     capabilities->matrix_unit_right = takes_matrix(capabilities, capabilities->matrix_unit_right);
 }
 
@@ -442,9 +443,9 @@ clattn_status cla_probe(struct clattn_context *context, struct cla_error *error)
     }
     capabilities->static_local_memory_bytes = answer.static_local_bytes;
     capabilities->half_loads = answer.half_loads;
-    capabilities->nv_wgmma = takes(answer.wgmma, "nvidia_wgmma");
-    capabilities->cpu_bf16_dot = takes(answer.cpu_dot, "avx512_bf16");
-    capabilities->cpu_amx_bf16 = takes(answer.cpu_amx, "amx_bf16");
+    capabilities->nv_wgmma = takes(answer.wgmma, CLA_WAY_WGMMA);
+    capabilities->cpu_bf16_dot = takes(answer.cpu_dot, CLA_WAY_BF16_PAIRS);
+    capabilities->cpu_amx_bf16 = takes(answer.cpu_amx, CLA_WAY_BF16_TILES);
     capabilities->matrix_unit_right = takes_matrix(capabilities, answer.matrix);
     if (!capabilities->preferred_work_group_multiple)
         capabilities->preferred_work_group_multiple = answer.multiple;

@@ -261,6 +261,23 @@ static void a_probe_that_is_refused_is_no_error(void **state)
     assert_int_equal(times_said("does not run even the kernel that probes it"), 1);
 }
 
+/* A word that is misspelt would leave on what it was meant to turn off. */
+static void words_that_turn_nothing_off_are_warned_of(void **state)
+{
+    (void)state;
+    struct clattn_context_params params = fixture_params();
+    setenv("CLATTN_DISABLE", "amx, nvidia_wgmma,intel_dpas avx512_bf16,,amd_wmma amx_bf16s amd_mfma amx_bf16", 1);
+    clattn_context *context = create(&params);
+    assert_int_equal(times_said("which turns nothing off"), 2);
+    assert_int_equal(times_said("CLATTN_DISABLE has \"amx\", which turns nothing off: its words are nvidia_wgmma, "
+                                "avx512_bf16, amx_bf16, amd_wmma, amd_mfma, intel_dpas"),
+                     1);
+    assert_int_equal(times_said("\"amx_bf16s\""), 1);
+    assert_false(clattn_context_capabilities(context)->cpu_amx_bf16);
+    clattn_context_destroy(&context);
+    unsetenv("CLATTN_DISABLE");
+}
+
 static void a_cache_that_cannot_be_is_no_error(void **state)
 {
     (void)state;
@@ -381,6 +398,7 @@ int main(void)
         TEST(a_damaged_probe_is_redone),
         TEST(more_local_memory_than_said_is_found),
         TEST(a_probe_that_is_refused_is_no_error),
+        TEST(words_that_turn_nothing_off_are_warned_of),
         TEST(a_cache_that_cannot_be_is_no_error),
         TEST(the_default_cache_directory_is_used),
         TEST(a_context_in_a_context_of_many_devices),

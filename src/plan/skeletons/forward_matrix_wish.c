@@ -154,7 +154,7 @@ static bool is_bytes(const struct clattn_problem *problem, int operand)
 /* Of formats whose elements are bytes half as much is on its way to a sub-group for each key. So it takes 32 keys at a
  * time, for which blocks of 8 rows leave registers. Pages have them, too: their places take registers, and more
  * sub-groups then hide the look-up. */
-static void suit_bytes(const struct clattn_problem *problem, struct cla_config *streamed)
+static void suit_fewer_rows(const struct clattn_problem *problem, struct cla_config *streamed)
 {
     const bool bytes = is_bytes(problem, CLA_K) && is_bytes(problem, CLA_V);
     const bool pages = problem->page_keys && problem->expected_n_q;
@@ -204,7 +204,7 @@ static void suit_few_rows(const struct clattn_capabilities *capabilities, const 
         streamed.b_r = problem->b_r;
     else if (!apart && is_short(capabilities, problem, config))
         suit_short(capabilities, problem, &streamed);
-    suit_bytes(problem, &streamed);
+    suit_fewer_rows(problem, &streamed);
     streamed.matrix.streams = 1; /* as local_bytes counts */
     while (!(forced && problem->work_group_size) && streamed.matrix.sharers > 1 &&
            cla_forward_matrix_local_bytes(problem, &streamed) > cla_matrix_limits_of(capabilities).local_bytes)
