@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Backward attention for a CPU: one work-item per block, explicit vectors, no barriers, no atomics. Scores S and
+ * Backward attention for a CPU: one work-item per block, explicit vectors, no barriers. Scores S and
  * weights P = exp(S - m) / l are computed again, tile by tile; with dP = dO V^T (dropout's scale times, and 0 where
  * that took P),
  *     dS = P (dP - delta) S',  dQ = scale dS K,  dK = scale dS^T Q,  dV = P^T dO,  dbias = sum of P (dP - delta) S''
@@ -102,7 +102,7 @@
 
 #if CLATTN_KERNEL == 0 && CLATTN_FUSED
 /* Where `again` is not NULL it is the workspace, and those heads alone are computed whose words say so. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel CLATTN_ONE_ITEM void
 clattn_dq(__global float *workspace, __global const float *again, __global clattn_sum_q *d_q,
           const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
 {
@@ -118,7 +118,7 @@ clattn_dq(__global float *workspace, __global const float *again, __global clatt
 }
 
 #elif CLATTN_KERNEL == 0
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel CLATTN_ONE_ITEM void
 clattn_dq(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
           __global const clattn_storage *d_o, __global float *workspace, __global clattn_sum_q *d_q,
           const clattn_backward_params p CLATTN_SCORE_PARAMETERS)
@@ -296,7 +296,7 @@ CLATTN_INLINE void add_share(const tensors at, __global const float *again, __gl
  * at first, says how many have been taken, and the one behind it how many of those to be computed again. PoCL gives
  * each thread work-groups in runs, so that a call took as long as the slowest core; a thread's first work-group takes
  * shares as long as there are any. Which thread has a share is nothing to its sums. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel CLATTN_ONE_ITEM void
 clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
              __global const clattn_storage *d_o, __global float *workspace, __global const float *again,
              __global clattn_sum_q *d_q, __global clattn_k *d_k, __global clattn_v *d_v,
@@ -312,7 +312,7 @@ clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global co
 }
 
 #else
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel CLATTN_ONE_ITEM void
 clattn_dk_dv(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
              __global const clattn_storage *d_o, __global float *workspace,
              __global clattn_k *d_k, __global clattn_v *d_v,
@@ -347,7 +347,7 @@ CLATTN_INLINE void put_d_bias(__global clattn_sum *d_bias, const clattn_layout *
                 (const float *)(out + i * (PANELS * RV)), keys);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel CLATTN_ONE_ITEM void
 clattn_d_bias(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
               __global const clattn_storage *d_o, __global const float *workspace,
               __global clattn_sum *d_bias, const clattn_backward_params p,

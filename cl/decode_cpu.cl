@@ -280,7 +280,7 @@ CLATTN_INLINE clattn_view view_of(int b, int h, clattn_forward_params p CLATTN_S
     return clattn_open(b, h, p.heads * p.pack.number, p.n_q / p.pack.number, p.n_kv CLATTN_SCORE_ARGUMENTS);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel CLATTN_ONE_ITEM void
 clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
                __global decode_output *o, __global float *lse, __global float *m, __global float *l,
                const clattn_forward_params p CLATTN_SCORE_PARAMETERS)

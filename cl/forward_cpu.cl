@@ -276,7 +276,7 @@ CLATTN_INLINE void forward_block(__global const clattn_q *q, __global const clat
     store_results(o, lse, m, l, &p, place, scratch, state, first, rows, scale, &view);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel CLATTN_ONE_ITEM void
 clattn_forward(__global const clattn_q *q, __global const clattn_k *k, __global const clattn_v *v,
                __global cpu_output *o, __global float *lse, __global float *m, __global float *l,
                TICKETS_WORKSPACE const clattn_forward_params p CLATTN_SCORE_PARAMETERS)
