@@ -8,11 +8,11 @@
 #include "device/processor.h"
 #include "device/query.h"
 #include "device/report.h"
-#include "device/ways.h"
 #include "plan/half.h"
 #include "plan/matrix_units.h"
 #include "plan/planner.h"
 #include "plan/source.h"
+#include "plan/ways.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include "device/os.h"
 #include "device/report.h"
 #include "plan/matrix_units.h"
+#include "plan/ways.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "plan/sizes.h"
 #include "plan/skeletons/cpu_tiles.h"
 #include "plan/types.h"
+#include "plan/ways.h"
 
 enum { WIDTH = 16 };                       /* lanes of the instructions' vectors */
 enum { AMX_MICRO = 32, MOST_VECTORS = 2 }; /* two tiles by two are four sums, and four registers are left */
@@ -19,10 +20,10 @@ struct unit {
 static const struct unit units[] = {
     [CLA_CPU_FMA] = {"multiply-adds of floats", NULL, NULL, false},
     [CLA_CPU_AVX512_BF16] = {"vdpbf16ps of AVX512-BF16: two multiply-adds of bf16 to a lane",
-                             "multiplies pairs of bf16 (AVX512-BF16)", "avx512_bf16", false},
+                             "multiplies pairs of bf16 (AVX512-BF16)", CLA_WAY_BF16_PAIRS, false},
     [CLA_CPU_AVX512_BF16_EMULATED] = {"pairs of bf16, emulated", NULL, NULL, false},
     [CLA_CPU_AMX] = {"tdpbf16ps of AMX: tiles of 16 x 32 and 32 x 16 in bf16", "multiplies tiles of bf16 (AMX)",
-                     "amx_bf16", true},
+                     CLA_WAY_BF16_TILES, true},
     [CLA_CPU_AMX_EMULATED] = {"tiles of bf16, emulated", NULL, NULL, true},
 };
 

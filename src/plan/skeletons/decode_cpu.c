@@ -8,6 +8,7 @@
 #include "plan/sizes.h"
 #include "plan/skeletons/cpu_tiles.h"
 #include "plan/types.h"
+#include "plan/ways.h"
 #include <stddef.h>
 
 /* The floats of n columns, in whole vectors. */
@@ -198,7 +199,7 @@ static clattn_status adopt(const struct clattn_capabilities *capabilities, const
     if ((config->decode.pairs == 1 || config->decode.words == 1) && !capabilities->cpu_bf16_dot)
         return cla_fail(error, CLATTN_NOTHING_FITS,
                         "decode_cpu with %s=1 needs a device that multiplies pairs of bf16 (AVX512-BF16), unless "
-                        "CLATTN_DISABLE has \"avx512_bf16\": take 0, or 2 that emulates it",
+                        "CLATTN_DISABLE has \"" CLA_WAY_BF16_PAIRS "\": take 0, or 2 that emulates it",
                         config->decode.pairs == 1 ? "pairs" : "words");
     const clattn_status allowed = cla_cpu_check_private(private_bytes(problem, config), config, error);
     if (allowed)
