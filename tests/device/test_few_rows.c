@@ -124,7 +124,8 @@ static void sums_of_words_are_right(void **state)
     if (!on_cpu())
         return;
     const bool has = clattn_context_capabilities(device.clattn)->cpu_bf16_dot;
-    static const char *const knobs[] = {"words=0", "words=1", "words=2"};
+    static const char *const knobs[] = {"words=0 vector_width=16", "words=1 vector_width=16",
+                                        "words=2 vector_width=16"};
     for (int b_r = 16; b_r <= 32; b_r += 16)
         for (int spoilt = 0; spoilt < 2; spoilt++) {
             struct forward_arrays all[3] = {{0}};
