@@ -92,6 +92,9 @@ KNOWN = (
     ("sm_90-backward_hopper-clattn_dk_dv-d128-64x128-f32", 720, "as below, and a mask's blocks"),
     ("sm_90-backward_hopper-clattn_dk_dv-d64-64x128-f512", 160, "as below, and a tile's calls"),
     ("sm_90-backward_hopper-clattn_dk_dv-d64-64x128-f4", 152, "as below, and what is told of the slope"),
+    *((f"sm_90-backward_hopper-clattn_dk_dv-d64-64x128-{kind}", 300,
+       "lse and delta, read ahead, are 48 of a consumer's 216 registers; NVIDIA's own optimiser (--nvvm) spills 0 and 8 bytes")
+      for kind in ("causal-f0", "f1")),
     ("sm_90-backward_hopper-clattn_dk_dv-d64", 208,
      "the producer has 72 registers, and to an input that is not whole, or to the tail of one, it does not come by boxes"),
     ("sm_90-backward_hopper-clattn_dk_dv-d128-64x128-f2", 896, "as below, four times: near and far from the cap, with hidden pairs and without"),
