@@ -3,12 +3,13 @@
 """Whether the planner's choice is near the best that tuning finds: random shapes of both directions, each tuned by
 `clattn tune` for some seconds.
 
-    planner.py --clattn build/tools/clattn --device 0:0 --shapes 40 --budget 20 [--seed S] [--json FILE]
+    planner.py --clattn build/tools/clattn --device 0:0 --shapes 40 --budget 20 [--builders N] [--seed S] [--json FILE]
 
 A shape has batch 1 to 64, heads 4 to 128 in groups of 1 to 16, 17 to 20,000 rows and keys, d 32 to 256, fp16 or bf16, causal or
 not; as many as the device's memory holds. One line each: the planner's time over the best, where 1 is none better. `tune` verifies
-what it measures, and takes a candidate as better where it is so by 2 % in three of four turns. --first N leaves N shapes out, so
-that runs can share them. Exit status: 0, 1 a shape beyond --limit (1.1), 4 a run of the command failed.
+what it measures, and takes a candidate as better where it is so by 2 % in three of four turns. --builders N processes compile
+ahead: where compiling takes seconds, few of them leave time for few candidates. --first N leaves N shapes out, so that runs can
+share them. Exit status: 0, 1 a shape beyond --limit (1.1), 4 a run of the command failed.
 """
 import argparse
 import json
@@ -41,6 +42,8 @@ def draw(source):
 def tune(arguments, shape, folder):
     words = [arguments.clattn, "tune", "--device", arguments.device, "--db", os.path.join(folder, "tuning.json"), "--json", "--quiet",
              "--budget", str(arguments.budget), "--causal=" + ("on" if shape["causal"] else "off")]
+    if arguments.builders is not None:
+        words += ["--builders", str(arguments.builders)]
     for name in ("pass", "dtype", "batch", "heads", "kv_heads", "n", "d"):
         words += ["--" + name.replace("_", "-"), str(shape[name])]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
@@ -74,6 +77,7 @@ def main():
     parser.add_argument("--shapes", type=int, default=40)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--budget", type=int, default=20)
+    parser.add_argument("--builders", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=float, default=1.1)
     parser.add_argument("--json")
