@@ -95,6 +95,31 @@ static void the_fastest_are_taken(void **state)
         }
 }
 
+/* Beyond 192 columns tiles of 64 keys, where they are no more than those of 80. */
+static void short_wide_tiles_are_full(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t n;
+        int b_c;
+    } rows[] = {{161, 64}, {192, 64}, {193, 80}, {128, 64}, {80, 80}, {300, 80}};
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    EACH (i, rows) {
+        const struct clattn_problem problem = {.dtype = CLATTN_FP16,
+                                               .d = 256,
+                                               .skeleton = "forward_hopper",
+                                               .causal = CLATTN_CAUSAL_BOTTOM_RIGHT,
+                                               .expected_heads = 128,
+                                               .expected_kv_heads = 128,
+                                               .expected_n_q = rows[i].n,
+                                               .expected_n_kv = rows[i].n};
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(info.b_c, rows[i].b_c);
+    }
+}
+
 /* What a call is said to be decides, too. Blocks of 256 rows for 132 compute units: 128 of them are one round, 144
  * would be two, of which one is mostly idle; smaller ones share out better. Descriptors are for calls of several tiles
  * a work-group, and a tile is not all keys of a narrow head. */
@@ -424,6 +449,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_are_taken),
+        cmocka_unit_test(short_wide_tiles_are_full),
         cmocka_unit_test(sizes_suit_the_number_of_blocks),
         cmocka_unit_test(rows_at_the_end_of_many_keys),
         cmocka_unit_test(tiles_take_what_the_kernel_declares),

@@ -204,6 +204,36 @@ static void it_leaves_short_sequences(void **state)
     }
 }
 
+/* Up to 32 rows and keys of narrow heads, which nothing modifies, have blocks that are not much larger. */
+static void few_rows_have_small_blocks(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t n;
+        int d, b_r, b_c;
+        unsigned features;
+    } rows[] = {
+        {20, 64, 32, 64, 0},  {32, 32, 32, 64, 0}, {33, 64, 128, 128, 0}, {20, 64, 128, 128, CLATTN_SINKS},
+        {20, 128, 64, 64, 0},
+    };
+    const struct clattn_capabilities capabilities = test_nvidia(900, 132);
+    EACH (i, rows) {
+        const struct clattn_problem problem = {.dtype = CLATTN_BF16,
+                                               .d = rows[i].d,
+                                               .pass = CLATTN_BACKWARD,
+                                               .features = rows[i].features,
+                                               .skeleton = "backward_matrix",
+                                               .expected_heads = 8,
+                                               .expected_n_q = rows[i].n,
+                                               .expected_n_kv = rows[i].n};
+        struct cla_choice choice;
+        struct clattn_plan_info info;
+        assert_int_equal(test_plan(&capabilities, problem, &choice, &info), CLATTN_SUCCESS);
+        assert_int_equal(info.b_r, rows[i].b_r);
+        assert_int_equal(info.b_c, rows[i].b_c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +241,7 @@ int main(void)
         cmocka_unit_test(it_has_a_third_stage_where_tiles_are_skipped),
         cmocka_unit_test(it_leaves_others_to_others),
         cmocka_unit_test(it_leaves_short_sequences),
+        cmocka_unit_test(few_rows_have_small_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

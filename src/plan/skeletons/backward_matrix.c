@@ -16,6 +16,7 @@ static const char matrix_name[] = "backward_matrix", emulated_name[] = "backward
 enum { DQ, DK_DV, SIDES };
 enum { SUM_ROWS = 64, MOST_SUMMED_D = 128 }; /* of a block of sums of dQ; columns */
 enum { SHORT = 64, SHORT_MOST_D = 64 };      /* blocks; columns */
+enum { FEW_ROWS = 32 };
 
 static const char *name_of(const struct cla_config *config)
 {
@@ -83,6 +84,24 @@ static void suit_short_blocks(const struct clattn_capabilities *capabilities, co
     if (!forced && problem->block_q && cla_widest(problem) <= SHORT_MOST_D && config->b_r == SHORT &&
         config->b_c == SHORT && items >= 2 * lanes && cla_usable_local_bytes(capabilities) >= CLA_MUCH_LOCAL_BYTES)
         config->work_group_size = items;
+}
+
+/* Blocks of few rows and keys, where that is all that there is of a head: 21 rows of 2048 heads at d 32 were 1.3 times as
+ * fast by them, 20 of 8 at d 64 1.05 times (tests/data/measured/h200-backward-matrix-notes.md). */
+static void suit_few_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
+                          struct cla_config *config)
+{
+    const bool forced = problem->b_r || problem->b_c || problem->work_group_size;
+    const bool plain = !problem->features && !problem->score_mod && !problem->mask_mod;
+    if (forced || !plain || problem->dtype == CLATTN_FP32 || cla_widest(problem) > SHORT_MOST_D ||
+        cla_matrix_family(capabilities, config) != CLA_NVIDIA || problem->expected_n_q < 1 ||
+        problem->expected_n_q > FEW_ROWS || problem->expected_n_kv < 1 || problem->expected_n_kv > FEW_ROWS)
+        return;
+    config->b_r = FEW_ROWS;
+    config->b_c = 2 * FEW_ROWS;
+    config->work_group_size = 2 * config->lanes;
+    config->backward_matrix.side[DQ] = (struct cla_backward_side){FEW_ROWS, FEW_ROWS, 1, 2, 1};
+    config->backward_matrix.side[DK_DV] = (struct cla_backward_side){FEW_ROWS, FEW_ROWS, 0, 2, 1};
 }
 
 /* One step smaller: one stage instead of two, then fewer moving rows, then fewer fixed ones. */
@@ -191,6 +210,7 @@ static bool find(const struct clattn_capabilities *capabilities, const struct cl
         return true;
     }
     take_timed(cla_matrix_family(capabilities, config), problem, config);
+    suit_few_rows(capabilities, problem, config);
     if (!take_forced(problem, config))
         return false;
     suit_blocks(problem, config);

@@ -246,6 +246,15 @@ static void share_out(const struct clattn_capabilities *capabilities, const stru
     }
 }
 
+/* Whether tiles of 64 keys are as few as those of a wide head's, and so less empty: 161 causal keys at d 256 were 1.14
+ * times as fast by them (tests/data/measured/h200-forward-hopper-notes.md). */
+static bool pads_less_by_64(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int64_t n_kv = problem->expected_n_kv;
+    return problem->d_v > 192 && !problem->b_c && !problem->features && !problem->score_mod && !problem->mask_mod &&
+           config->b_c > 64 && n_kv <= 256 && cla_ceil_div(n_kv, 64) == cla_ceil_div(n_kv, config->b_c);
+}
+
 enum found { NOTHING, SIZES, FEW_TILES };
 
 static enum found find(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
@@ -270,6 +279,8 @@ static enum found find(const struct clattn_capabilities *capabilities, const str
     if (config->hopper.tma && !problem->b_c && problem->d_v <= CLA_HOPPER_NARROW && config->b_c == 128 &&
         problem->expected_n_kv <= config->b_c)
         config->b_c /= 2;
+    if (pads_less_by_64(problem, config))
+        config->b_c = 64;
     return SIZES;
 }
 
