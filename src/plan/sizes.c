@@ -358,7 +358,7 @@ const int cla_backward_cpu_rounds = 8;
  * of it, rows of 128 bytes 1.0 to 1.2 times. Those in pages of 16 keys in random order took 0.7 of the time when
  * they came into the first cache, 0.45 of it when they came into the second one. 12 rows took 0.8 (fp32) to 0.9 times
  * as long as with forward_cpu, 16 rows 1.25 times; those of 16 bits by integers 0.86, 32 rows 0.81. Sums of integers:
- * tests/data/measured/epyc-pairs-notes.md. */
+ * tests/data/measured/epyc-pairs-notes.md. Vectors of 8 floats: tests/data/measured/epyc-narrow-notes.md. */
 const struct cla_decode_sizes cla_decode_cpu_sizes = {.block = 16,
                                                       .usual_block = 8,
                                                       .tile_bytes = 5120,
@@ -367,9 +367,11 @@ const struct cla_decode_sizes cla_decode_cpu_sizes = {.block = 16,
                                                       .pair_ahead = 128,
                                                       .word_keys = 32,
                                                       .few_rows = 12,
+                                                      .rows = 4,
                                                       .wide_sums = 16,
                                                       .sums = 8,
                                                       .ahead_in_pages = 64,
+                                                      .narrow_ahead = 16,
                                                       .ahead = 16,
                                                       .long_row = 512,
                                                       .source = "EPYC (Zen 4), 2 cores"};

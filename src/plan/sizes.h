@@ -129,13 +129,14 @@ extern const int cla_backward_cpu_fused_units;
 extern const int cla_backward_cpu_rounds;
 
 /* decode_cpu: most rows of a block, and those of one where no number is expected; bytes of K that are a tile, and
- * its most keys; rows up to which it is the faster kernel; sums that registers hold, with vectors of 16 floats and
- * with narrower ones; keys that are fetched ahead of their use where they lie in pages, and where they follow each
- * other and the bytes of one, times the panels of rows that it meets, are long_row or more; keys of a tile where O is
- * summed by integers, and those that are fetched ahead there where V lies in blocks. */
+ * its most keys; rows up to which it is the faster kernel; rows of a panel, at most; sums that registers hold, with
+ * vectors of 16 floats and with narrower ones; keys that are fetched ahead of their use where they lie in pages, where
+ * vectors are narrow, and where these are wide, keys follow each other and the bytes of one, times the panels of rows
+ * that it meets, are long_row or more; keys of a tile where O is summed by integers, and those that are fetched ahead
+ * there where V lies in blocks. */
 struct cla_decode_sizes {
-    int block, usual_block, tile_bytes, most_keys, pair_keys, pair_ahead, word_keys, few_rows, wide_sums, sums,
-        ahead_in_pages, ahead, long_row;
+    int block, usual_block, tile_bytes, most_keys, pair_keys, pair_ahead, word_keys, few_rows, rows, wide_sums, sums,
+        ahead_in_pages, narrow_ahead, ahead, long_row;
     const char *source;
 };
 extern const struct cla_decode_sizes cla_decode_cpu_sizes;

@@ -17,7 +17,9 @@ static int whole(int n, const struct cla_config *config)
     return cla_round_up(n, config->decode.vector_width);
 }
 
-enum { PAIR_WIDTH = 16, PAIR_PANEL = 4, PAIR_COLUMNS = 64, MOST_PAIR_KEYS = 128 };
+enum { WIDE = 16 }; /* floats of the widest vectors, with which come 32 registers */
+
+enum { PAIR_WIDTH = WIDE, PAIR_PANEL = 4, PAIR_COLUMNS = 64, MOST_PAIR_KEYS = 128 };
 
 /* A panel's weights as integers: four groups of 32 columns at a time, in floats with and without V's scales, and all
  * as words of two keys, with what one stands for and their sums. Q as integers: words, and what its sums begin with, at
@@ -51,7 +53,8 @@ static uint64_t private_bytes(const struct clattn_problem *problem, const struct
     return (uint64_t)(numbers + pair_numbers(problem, config) + word_numbers(problem, config)) * sizeof(float);
 }
 
-/* Rows that follow each other come fast enough by themselves, unless they are long or much is computed with each. */
+/* With vectors of 16 floats, rows that follow each other come fast enough by themselves, unless they are long or much
+ * is computed with each. */
 static int keys_ahead(const struct clattn_problem *problem, const struct cla_config *config, int rows)
 {
     const struct cla_decode_sizes *sizes = &cla_decode_cpu_sizes;
@@ -63,6 +66,8 @@ static int keys_ahead(const struct clattn_problem *problem, const struct cla_con
         return sizes->pair_ahead;
     if (config->decode.words)
         return config->b_c;
+    if (config->decode.vector_width < WIDE)
+        return sizes->narrow_ahead;
     return row_bytes * cla_ceil_div(rows, config->decode.rows) >= sizes->long_row ? sizes->ahead : 0;
 }
 
@@ -86,13 +91,26 @@ static int block_rows(const struct clattn_problem *problem)
     return !rows || !problem->expected_kv_heads ? sizes->usual_block : rows < sizes->block ? (int)rows : sizes->block;
 }
 
+static int64_t expected_rows(const struct clattn_problem *problem)
+{
+    return problem->expected_n_q * cla_expected_pack(problem);
+}
+
+/* The rows of a panel: with few registers no more than are expected, so that those left hold more columns. */
+static int panel_rows(const struct clattn_problem *problem, const struct cla_config *config)
+{
+    const int most = cla_decode_cpu_sizes.rows;
+    const int64_t rows = problem->expected_kv_heads ? expected_rows(problem) : 0;
+    return config->decode.vector_width < WIDE && rows && rows < most ? (int)rows : most;
+}
+
 /* Sums in registers: two keys of each row for scores, so many vectors of columns of each row for O. */
 static void take_register_tile(const struct clattn_problem *problem, struct cla_config *config)
 {
     const struct cla_decode_sizes *sizes = &cla_decode_cpu_sizes;
-    const int sums = config->decode.vector_width == 16 ? sizes->wide_sums : sizes->sums;
+    const int sums = config->decode.vector_width == WIDE ? sizes->wide_sums : sizes->sums;
     const int columns = whole(problem->d_v, config) / config->decode.vector_width;
-    config->decode.rows = sums / 4;
+    config->decode.rows = panel_rows(problem, config);
     config->decode.columns = sums / config->decode.rows;
     if (config->decode.columns > columns)
         config->decode.columns = columns;
@@ -127,11 +145,6 @@ static bool words_fit(const struct cla_config *config)
 {
     return config->decode.vector_width == PAIR_WIDTH && config->b_c % WORD_COLUMNS == 0 &&
            (config->b_r == WORD_ROWS || config->b_r == WORD_ROWS_MOST);
-}
-
-static int64_t expected_rows(const struct clattn_problem *problem)
-{
-    return problem->expected_n_q * cla_expected_pack(problem);
 }
 
 /* More rows than half of a vector's lanes, which floats take as fast, and no more than a block has. */
