@@ -5,7 +5,7 @@
     overview_picture.py FOLDER PICTURE.svg            draws it
     overview_picture.py --check FOLDER PICTURE.svg    exit status 1 where it is not what the rows say
 
-FOLDER has h100-peers.json and pocl-epyc-torch.json. Panels of one device have one scale. Colours are those of Okabe and Ito,
+FOLDER has h200-peers.json and pocl-epyc-torch.json. Panels of one device have one scale. Colours are those of Okabe and Ito,
 which people who are colour-blind tell apart. A line on a bar goes from the lowest to the highest round, where there were several.
 """
 import argparse
@@ -17,8 +17,8 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT, TOP, LEFT, PANEL_HEIGHT, ROW_GAP = 1000, 572, 74, 62, 176, 72
 SERIES = {"clattn": ("clattn", "#0072B2"), "flash4": ("FlashAttention-4", "#D55E00"), "cudnn": ("cuDNN", "#009E73"),
           "flash2": ("FlashAttention-2", "#B0B0B0"), "flash": ("PyTorch, CPU", "#E69F00")}
-COLUMNS = [("h100-peers.json", "forward", "H100, forward", "TFLOP/s", 1.0, 800, 200, 62, 310),
-           ("h100-peers.json", "backward", "H100, backward", "TFLOP/s", 1.0, 800, 200, 402, 310),
+COLUMNS = [("h200-peers.json", "forward", "H200, forward", "TFLOP/s", 1.0, 800, 200, 62, 310),
+           ("h200-peers.json", "backward", "H200, backward", "TFLOP/s", 1.0, 800, 200, 402, 310),
            ("pocl-epyc-torch.json", "forward", "CPU, 2 cores, forward", "GFLOP/s", 1e3, 500, 100, 780, 200)]
 
 
@@ -90,9 +90,9 @@ def picture(folder):
             cells = [cell for cell in data[column[0]]["cells"]
                      if cell["pass"] == column[1] and cell["d"] == d and cell.get("set", "grid") == "grid"]
             lines += panel(cells, column, d, TOP + row * (PANEL_HEIGHT + ROW_GAP))
-    gpu, cpu = data["h100-peers.json"], data["pocl-epyc-torch.json"]
+    gpu, cpu = data["h200-peers.json"], data["pocl-epyc-torch.json"]
     foot = TOP + 2 * PANEL_HEIGHT + ROW_GAP + 54
-    lines += [text(LEFT, foot, "H100: fp16 (n 4096: bf16), 16384 rows, hidden dimension 2048; dQ added up in any order; %s, clattn %s, "
+    lines += [text(LEFT, foot, "H200: fp16 (n 4096: bf16), 16384 rows, hidden dimension 2048; dQ added up in any order; %s, clattn %s, "
                    "PyTorch %s, cuDNN %s, FlashAttention-4 %s" % (gpu["device"], gpu["commit"], gpu["versions"]["torch"].split("+")[0],
                                                                  gpu["versions"]["cudnn"], gpu["versions"]["flash-attn-4"]),
                    11, "start", fill="#555555"),
