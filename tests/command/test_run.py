@@ -68,6 +68,19 @@ class Run(CommandTest):
         with open(cache, "rb") as file:
             self.assertEqual(file.read(), before)
 
+    def test_plan(self):
+        """What `clattn plan` says of the same sizes: of few rows, heads that share keys make other plans."""
+        paths = set()
+        for batch, heads, kv_heads, n_q, n_kv in ((1, 16, 2, 4, 40), (2, 8, 1, 4, 40), (1, 2, 2, 4, 40), (1, 1, 1, 1, 4096)):
+            self.inputs("<f4", ((batch, heads, n_q, 8), (batch, kv_heads, n_kv, 8), (batch, kv_heads, n_kv, 8)))
+            ran = json.loads(self.run_it("run", *self.names(), "--json").stdout)
+            plan = json.loads(self.run_it("plan", "--d", 8, "--n-q", n_q, "--n-kv", n_kv, "--heads", batch * heads, "--kv-heads",
+                                          batch * kv_heads, "--json").stdout)[0]["plan"]
+            self.assertEqual((ran["path"], ran["splits"]), (plan["skeleton"], plan["splits"]), (heads, kv_heads, n_q))
+            paths.add(ran["path"])
+        if self.on_cpu():
+            self.assertEqual(paths, {"decode_cpu", "forward_cpu"})
+
     def test_devices(self):
         """One device as two: each with half, whatever passes."""
         shared = ("--devices", "0:0,0:0", "--shares", "1,1")

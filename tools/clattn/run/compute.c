@@ -26,6 +26,12 @@ static void give_numbers(const struct cla_feature_number *(*row_at)(int, const s
     }
 }
 
+/* Of all batch elements; 0, unknown, of more than a plan counts. */
+static int64_t all_heads(int64_t batch, int64_t heads)
+{
+    return heads && batch > INT32_MAX / heads ? 0 : batch * heads;
+}
+
 struct clattn_problem run_problem(const struct run *run, enum clattn_pass pass)
 {
     const struct values *values = run->values;
@@ -49,6 +55,8 @@ struct clattn_problem run_problem(const struct run *run, enum clattn_pass pass)
                                      /* Left out before gradients: no kernel for few rows (clattn/plan.h). */
                                      .expected_n_q = for_gradients ? 0 : arrays->shape.n_q,
                                      .expected_n_kv = arrays->shape.n_kv,
+                                     .expected_heads = all_heads(arrays->shape.batch, arrays->shape.heads),
+                                     .expected_kv_heads = all_heads(arrays->shape.batch, arrays->shape.kv_heads),
                                      .unordered = pass == CLATTN_BACKWARD && values->unordered,
                                      .splits = pass == CLATTN_FORWARD ? (int)values->splits : 0,
                                      .split_keys = pass == CLATTN_FORWARD ? values->split_keys : 0,
