@@ -7,8 +7,8 @@
  *                           neighbouring vectors, as GPUs do.
  *   CLATTN_WORK_GROUP_SIZE  >= 1: work-items of a group; 1 on a CPU.
  *
- * One launch reads 64 * count bytes once, a multiple of four vectors for each item. What is read is combined, so that
- * it has to be; out has a number for each item. count < 2^30.
+ * One launch reads 64 * count bytes of `in` once, then 64 * more_count of `more`; of each every item has a multiple of
+ * four vectors. What is read is combined, so that it has to be; out has a number for each item. Counts are below 2^30.
  */
 #if !defined(CLATTN_CONTIGUOUS) || (CLATTN_CONTIGUOUS != 0 && CLATTN_CONTIGUOUS != 1)
 #error "CLATTN_CONTIGUOUS must be 0 or 1"
@@ -26,8 +26,8 @@ typedef int4 peak_vector;
 #define EACH_LINE 4
 #endif
 
-__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
-clattn_peak_read(__global const peak_vector *in, __global int *out, const uint count)
+/* What an item reads of a buffer, combined. */
+static inline peak_vector peak_read_one(__global const peak_vector *in, const uint count)
 {
     const uint item = (uint)get_global_id(0), items = (uint)get_global_size(0);
     const uint each = count * EACH_LINE / items / 4 * 4;
@@ -43,10 +43,17 @@ clattn_peak_read(__global const peak_vector *in, __global int *out, const uint c
         c ^= in[first + (i + 2) * step];
         d ^= in[first + (i + 3) * step];
     }
-    a ^= b ^ c ^ d;
+    return a ^ b ^ c ^ d;
+}
+
+__kernel __attribute__((reqd_work_group_size(CLATTN_WORK_GROUP_SIZE, 1, 1))) void
+clattn_peak_read(__global const peak_vector *in, __global const peak_vector *more, __global int *out, const uint count,
+                 const uint more_count)
+{
+    peak_vector a = peak_read_one(in, count) ^ peak_read_one(more, more_count);
 #if CLATTN_CONTIGUOUS
     a.lo ^= a.hi;
     a.s0123 ^= a.s4567;
 #endif
-    out[item] = a.s0 ^ a.s1 ^ a.s2 ^ a.s3;
+    out[get_global_id(0)] = a.s0 ^ a.s1 ^ a.s2 ^ a.s3;
 }

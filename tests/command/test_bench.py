@@ -90,6 +90,17 @@ class Bench(CommandTest):
             self.assertLess(row["intensity"], 2.1)  # four heads share each key that is read, 4 bytes a float
             self.assert_ceilings(row)
 
+    def test_a_read_of_keys(self):
+        """K and V of different sizes, one call and several; too small to be read by anyone."""
+        words = ["bench", "--repetitions", "1", "--no-standard", "--json", "--n-q", "1", "--d-v", "8", "--heads", "4"]
+        for more in ([], ["--calls", "3"]):
+            row, = json.loads(self.run_it(*words, "--n-kv", "2048", "--d", "32", *more).stdout)
+            self.assertGreater(row["read_gbps"], 0.0)
+            self.assertAlmostEqual(row["share_of_read"], row["least_bytes"] / row["read_gbps"] * 1e-6 / row["median_ms"],
+                                   delta=1e-3 * row["share_of_read"])
+        row, = json.loads(self.run_it(*words, "--n-kv", "1", "--d", "8", "--heads", "1").stdout)
+        self.assertEqual((row["read_gbps"], row["share_of_read"]), (None, None))
+
     def test_what_does_not_fit(self):
         words = ["bench", "--n-q", "1", "--n-kv", "1000000000", "--heads", "64", "--no-standard"]
         row, = json.loads(self.run_it(*words, "--json").stdout)

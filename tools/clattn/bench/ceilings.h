@@ -43,9 +43,10 @@ struct bench_read;
 int bench_read_create(const struct session *session, struct bench_read **read, struct failure *failure);
 void bench_read_destroy(struct bench_read **read);
 
-/* Of reading these buffers once, one after the other: those that a row reads, in turns with it, so that caches hold as
- * much of them for both. 0 where it fails, or they are too small. */
-double bench_read_once(const struct bench_read *read, const cl_mem *buffers, int count);
+/* Of reading these two buffers, the second behind the first, as often as a row's calls do that are timed together, and
+ * in turns with them: so launches cost both as much, and caches hold as much for both. 0 where it fails, or they are
+ * too small. */
+double bench_read_sample(const struct bench_read *read, const cl_mem buffers[2], int launches);
 
 /* All of a device's. Peaks of matrix units are made when first asked for. */
 struct bench_ceilings {

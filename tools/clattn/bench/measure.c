@@ -325,8 +325,10 @@ static clattn_status time_turn(struct bench *bench, double *ms)
 static double read_keys(const struct bench *bench)
 {
     const struct clattn_forward_args *args = &bench->buffers.args;
-    const cl_mem buffers[] = {args->k.buffer, args->v.buffer};
-    return bench_read_once(bench->ceilings->read, buffers, 2);
+    const cl_mem buffers[2] = {args->k.buffer, args->v.buffer};
+    if (bench->calls && bench_pause_enqueue(&bench->pause, 1e-5 * bench->calls + 1e-4))
+        return 0.0;
+    return bench_read_sample(bench->ceilings->read, buffers, bench->row->calls);
 }
 
 /* All repetitions. In turns, so that a change of the clock or of the machine's load meets all. The peak is measured on

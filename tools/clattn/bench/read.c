@@ -21,40 +21,71 @@ static cl_int prepare(const struct session *session, struct bench_memory *memory
     if (!code)
         memory->out = clCreateBuffer(session->context, CL_MEM_WRITE_ONLY,
                                      memory->groups * memory->local * sizeof(cl_int), NULL, &code);
-    return code ? code : clSetKernelArg(memory->kernel.kernel, 1, sizeof memory->out, &memory->out);
+    return code ? code : clSetKernelArg(memory->kernel.kernel, 2, sizeof memory->out, &memory->out);
 }
 
-/* All of a buffer but for what is no multiple of four vectors an item; the bytes that were read. */
-static double read_buffer(const struct bench_memory *memory, cl_mem buffer, double *seconds)
+/* Vectors of so many bytes that items have, four or a multiple of that each. */
+static cl_uint vectors_of(const struct bench_memory *memory, size_t groups, size_t bytes)
 {
-    size_t bytes = 0, groups = memory->groups, once = 4 * VECTOR * memory->local;
-    if (clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL))
-        return 0.0;
-    while (groups > 1 && bytes < groups * once)
-        groups /= 2;
-    const size_t whole = bytes / (groups * once) * groups * once;
-    const cl_uint count = (cl_uint)(whole / VECTOR);
-    if (!whole || whole / VECTOR > INT32_MAX / 2)
-        return 0.0;
-    cl_int code = clSetKernelArg(memory->kernel.kernel, 0, sizeof buffer, &buffer);
-    if (!code)
-        code = clSetKernelArg(memory->kernel.kernel, 2, sizeof count, &count);
-    return code || bench_kernel_time(memory->session, &memory->kernel, groups, memory->local, seconds) ? 0.0
-                                                                                                       : (double)whole;
+    const size_t once = groups * memory->local * 4;
+    const size_t vectors = bytes / VECTOR / once * once;
+    return vectors > INT32_MAX / 2 ? 0 : (cl_uint)vectors;
 }
 
-double bench_read_once(const struct bench_read *read, const cl_mem *buffers, int count)
+static cl_int bind(const struct bench_memory *memory, const cl_mem buffers[2], const cl_uint counts[2])
 {
-    double bytes = 0.0, seconds = 0.0;
-    for (int i = 0; i < count; i++) {
-        double took = 0.0;
-        const double of_one = read_buffer(&read->memory, buffers[i], &took);
-        if (of_one <= 0.0)
-            return 0.0;
-        bytes += of_one;
-        seconds += took;
+    const cl_kernel kernel = memory->kernel.kernel;
+    cl_int code = CL_SUCCESS;
+    for (cl_uint i = 0; i < 2 && !code; i++) {
+        code = clSetKernelArg(kernel, i, sizeof buffers[i], &buffers[i]);
+        if (!code)
+            code = clSetKernelArg(kernel, 3 + i, sizeof counts[i], &counts[i]);
     }
-    return seconds > 0.0 ? bytes / seconds * 1e-9 : 0.0;
+    return code;
+}
+
+/* Launches one after the other, from when the first one starts to the last one's end. */
+static cl_int time_launches(const struct bench_memory *memory, size_t groups, int launches, double *seconds)
+{
+    const size_t global = groups * memory->local;
+    cl_event ends[2] = {NULL, NULL}; /* of the first and of the last, where that is another */
+    cl_ulong start = 0, end = 0;
+    cl_int code = CL_SUCCESS;
+    for (int i = 0; i < launches && !code; i++)
+        code = clEnqueueNDRangeKernel(memory->session->queue, memory->kernel.kernel, 1, NULL, &global, &memory->local,
+                                      0, NULL,
+                                      !i                 ? &ends[0]
+                                      : i + 1 < launches ? NULL
+                                                         : &ends[1]);
+    const cl_event last = ends[1] ? ends[1] : ends[0];
+    if (!code)
+        code = clWaitForEvents(1, &last);
+    if (!code)
+        code = clGetEventProfilingInfo(ends[0], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
+    if (!code)
+        code = clGetEventProfilingInfo(last, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+    for (int i = 0; i < 2; i++)
+        if (ends[i])
+            clReleaseEvent(ends[i]);
+    *seconds = end > start ? (double)(end - start) * 1e-9 : 1e-9;
+    return code;
+}
+
+double bench_read_sample(const struct bench_read *read, const cl_mem buffers[2], int launches)
+{
+    const struct bench_memory *memory = &read->memory;
+    size_t bytes[2], groups = memory->groups;
+    double seconds;
+    for (int i = 0; i < 2; i++) {
+        if (clGetMemObjectInfo(buffers[i], CL_MEM_SIZE, sizeof bytes[i], &bytes[i], NULL))
+            return 0.0;
+        while (groups > 1 && bytes[i] < groups * memory->local * 4 * VECTOR)
+            groups /= 2;
+    }
+    const cl_uint counts[2] = {vectors_of(memory, groups, bytes[0]), vectors_of(memory, groups, bytes[1])};
+    if (!counts[0] || !counts[1] || bind(memory, buffers, counts) || time_launches(memory, groups, launches, &seconds))
+        return 0.0;
+    return (double)VECTOR * ((double)counts[0] + counts[1]) * launches / seconds * 1e-9;
 }
 
 int bench_read_create(const struct session *session, struct bench_read **read, struct failure *failure)
