@@ -7,7 +7,8 @@
  *   CLATTN_B_R   a multiple of VECTOR_WIDTH * ROW_VECTORS: query rows of the block. K and V are read and converted once
  *                per block.
  *   CLATTN_B_C   a multiple of MICRO, at least VECTOR_WIDTH: keys of a tile.
- *   CLATTN_TICKET_SIZES  where blocks go by tickets: 1, all have B_R rows; 2, some half of it; 3, some a quarter.
+ *   CLATTN_TICKET_SIZES  0: a work-group has its block by its number. Else blocks go by tickets: 1, all have B_R rows;
+ *                        2, some half of it; 3, some a quarter.
  *
  * With CLATTN_STATE o, m and l are the state's: float, O un-normalised, m in natural units; and lse is not used. With
  * CLATTN_SPLIT they are the workspace's (common/splits.clh).
@@ -138,8 +139,8 @@ CLATTN_INLINE block_place place_of(int group, int blocks, const clattn_forward_p
 #define QUARTERS   (TICKET_SIZES > 2)
 
 /* How many heads have blocks of B_R rows, of half and of a quarter of that, and how many blocks each of these has. The
- * last to be handed out are small, so that cores end together. Few heads have blocks of half where there are quarters,
- * so that these are enough for the cores. */
+ * last to be handed out are small, so that cores end together. Few heads have blocks of half alone, so that these are
+ * enough for the cores. */
 typedef struct {
     int heads[3], blocks[3], all;
 } ticket_blocks;
@@ -148,7 +149,7 @@ CLATTN_INLINE ticket_blocks blocks_by_tickets(const clattn_forward_params *p)
 {
     ticket_blocks by;
     const int heads = p->heads * p->batch;
-    by.heads[1] = heads >= MANY_HEADS ? heads / 4 * HALVES : heads * QUARTERS;
+    by.heads[1] = heads >= MANY_HEADS ? heads / 4 * HALVES : heads * HALVES;
     by.heads[2] = heads >= MANY_HEADS ? heads / 8 * QUARTERS : 0;
     by.heads[0] = heads - by.heads[1] - by.heads[2];
     by.all = 0;

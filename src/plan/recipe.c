@@ -110,8 +110,7 @@ void cla_recipe_forward_by_tickets(const struct cla_run *run, int sizes, struct 
     cla_recipe_forward(run, recipe);
     if (run->splits > 1 || cla_problem_accumulates(run->problem))
         return;
-    enum { QUARTERS = 3 };
-    if (sizes == QUARTERS) /* then few heads have all blocks halved (cl/forward_cpu.cl), each for a core */
+    if (sizes > 1) /* then few heads have all blocks halved (cl/forward_cpu.cl), each for a core */
         recipe->stages[0].blocks *= 2;
     recipe->numbered = true;
     cla_recipe_region(recipe, "counter of tickets", 1, sizeof(int64_t), false,

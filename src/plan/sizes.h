@@ -119,6 +119,9 @@ struct cla_cpu_sizes {
     const char *source;
 };
 extern const struct cla_cpu_sizes cla_forward_cpu_sizes, cla_backward_cpu_sizes;
+/* Of forward_cpu, where blocks go by tickets, which they do where a device has more than few_units. */
+extern const struct cla_cpu_sizes cla_forward_tickets_sizes;
+extern const uint32_t cla_forward_cpu_few_units;
 /* What streams past blocks, where AMX multiplies. */
 extern const struct cla_cpu_sizes cla_forward_amx_sizes, cla_backward_amx_sizes;
 

@@ -38,10 +38,11 @@ struct cla_config {
         } simt;            /* forward_simt and backward_simt */
         struct {
             int vector_width, row_vectors, micro, fetch;
-            int dot;    /* enum cla_cpu_dot (plan/skeletons/cpu_dot.h) */
-            int stream; /* backward_cpu */
-            int fused;  /* backward_cpu: one kernel forms all gradients */
-        } cpu;          /* forward_cpu and backward_cpu */
+            int dot;     /* enum cla_cpu_dot (plan/skeletons/cpu_dot.h) */
+            int stream;  /* backward_cpu */
+            int fused;   /* backward_cpu: one kernel forms all gradients */
+            int tickets; /* forward_cpu: blocks go to whoever is free */
+        } cpu;           /* forward_cpu and backward_cpu */
         struct {
             int vector_width, rows, columns, ahead;
             int pairs; /* O by integers of 16 bits: 1 by vpdpwssd, 2 emulated */

@@ -94,7 +94,7 @@ static void o_has_the_twins_bits(void **state)
         forward_arrays_free(&arrays[i]);
 }
 
-/* Blocks that go by tickets have b_r rows, half and a quarter of it, down to 128. */
+/* Blocks that go by tickets have b_r rows, half and a quarter of it, down to 128; by floats, too. */
 static void blocks_of_all_sizes_hold(void **state)
 {
     (void)state;
@@ -108,8 +108,11 @@ static void blocks_of_all_sizes_hold(void **state)
         {{.batch = 1, .heads = 7, .kv_heads = 7, .n_q = 300, .n_kv = 33}, 512, CLATTN_CAUSAL_TOP_LEFT},
         {{.batch = 1, .heads = 8, .kv_heads = 4, .n_q = 270, .n_kv = 33}, 256, CLATTN_FULL},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct forward_case forward = case_by(by_unit[1], "forward_cpu");
+    static const char *const units[] = {"dot=4 micro=32", "dot=0 tickets=1"};
+    enum { CASES = sizeof cases / sizeof *cases };
+    for (size_t n = 0; n < 2 * CASES; n++) {
+        const size_t i = n % CASES;
+        struct forward_case forward = case_by(units[n / CASES], "forward_cpu");
         forward.problem.b_r = cases[i].b_r;
         forward.problem.causal = cases[i].causal;
         forward.shape = cases[i].shape;

@@ -196,7 +196,8 @@ static bool device_multiplies(const char *unit)
 static void tickets_are_replayed(void **state)
 {
     (void)state;
-    static const char *const units[] = {"dot=4 micro=32 row_vectors=2 vector_width=16",
+    static const char *const units[] = {"dot=0 micro=8 row_vectors=2 tickets=1 vector_width=16",
+                                        "dot=4 micro=32 row_vectors=2 vector_width=16",
                                         "dot=3 micro=32 row_vectors=2 vector_width=16"};
     static const uint64_t noise = UINT64_C(0x123456789abc0005);
     if (clattn_context_capabilities(device.clattn)->type != CLATTN_DEVICE_CPU)

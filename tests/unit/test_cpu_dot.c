@@ -142,7 +142,7 @@ static void keys_are_shared_out(void **state)
     }
 }
 
-/* Where blocks shrink to a quarter, all of few heads are halved, and each has a work-group. */
+/* Where blocks shrink, all of few heads are halved, and each has a work-group. */
 static void blocks_by_tickets_shrink(void **state)
 {
     (void)state;
@@ -154,10 +154,13 @@ static void blocks_by_tickets_shrink(void **state)
         {"dot=4 micro=32", "CLATTN_TICKET_SIZES=3 ", 512, 1025, 6},
         {"dot=4 micro=32", "CLATTN_TICKET_SIZES=3 ", 640, 1025, 4},
         {"dot=4 micro=32", "CLATTN_TICKET_SIZES=1 ", 544, 1025, 2}, /* half of it is not whole panels */
-        {"dot=4 micro=32", "CLATTN_TICKET_SIZES=2 ", 384, 1025, 3},
-        {"dot=4 micro=32", "CLATTN_TICKET_SIZES=2 ", 256, 1025, 5},
+        {"dot=4 micro=32", "CLATTN_TICKET_SIZES=2 ", 384, 1025, 6},
+        {"dot=4 micro=32", "CLATTN_TICKET_SIZES=2 ", 256, 1025, 10},
         {"dot=4 micro=32", "CLATTN_TICKET_SIZES=1 ", 192, 1025, 6}, /* half of it is less than 128 */
-        {"dot=1", "CLATTN_TICKET_SIZES=0 ", 512, 1025, 3},
+        {"dot=1 tickets=0", "CLATTN_TICKET_SIZES=0 ", 512, 1025, 3},
+        {"dot=1 tickets=1", "CLATTN_TICKET_SIZES=3 ", 512, 1025, 6},
+        {"dot=0 tickets=1", "CLATTN_TICKET_SIZES=2 ", 256, 1025, 10},
+        {"dot=0 tickets=1", "CLATTN_TICKET_SIZES=1 ", 128, 1025, 9},
     };
     EACH (i, rows) {
         const struct clattn_capabilities capabilities = cpu(PAIRS, 16);

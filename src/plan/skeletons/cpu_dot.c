@@ -131,11 +131,25 @@ int cla_cpu_scored_keys(int b_c, const struct cla_config *config)
     return units[config->cpu.dot].tiles ? 2 * config->cpu.micro : b_c;
 }
 
+bool cla_cpu_has_tickets(const struct clattn_capabilities *capabilities, const struct cla_config *config)
+{
+    return units[config->cpu.dot].tiles || (capabilities->compute_units > cla_forward_cpu_few_units &&
+                                            cla_has_extension(capabilities, "cl_khr_int64_base_atomics"));
+}
+
+const struct cla_cpu_sizes *cla_cpu_forward_sizes(const struct cla_config *config)
+{
+    return units[config->cpu.dot].tiles ? &cla_forward_amx_sizes
+           : config->cpu.tickets        ? &cla_forward_tickets_sizes
+                                        : &cla_forward_cpu_sizes;
+}
+
 int cla_cpu_ticket_sizes(const struct cla_config *config)
 {
     enum { MOST = 3 };
-    int sizes = units[config->cpu.dot].tiles ? 1 : 0;
-    while (sizes && sizes < MOST && config->b_r >> sizes >= cla_forward_amx_sizes.least_rows &&
+    const int least_rows = cla_forward_tickets_sizes.least_rows;
+    int sizes = config->cpu.tickets || units[config->cpu.dot].tiles ? 1 : 0;
+    while (sizes && sizes < MOST && config->b_r >> sizes >= least_rows &&
            config->b_r % (cla_cpu_panel(config) << sizes) == 0)
         sizes++;
     return sizes;

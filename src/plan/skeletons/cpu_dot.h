@@ -3,6 +3,7 @@
 #define CLA_CPU_DOT_H
 
 #include "plan/planner.h"
+#include "plan/sizes.h"
 
 /* The products of bf16 by pairs that forward_cpu and backward_cpu may take instead of multiply-adds
  * (cl/unit/cpu_dot.clh, cl/unit/cpu_amx.clh): values of their constant CLATTN_DOT. Those that are emulated compute what
@@ -36,8 +37,14 @@ int cla_cpu_items(int n, const struct cla_config *config);
 int cla_cpu_panels_together(const struct cla_config *config);
 int cla_cpu_scored_keys(int b_c, const struct cla_config *config);
 
-/* How many sizes forward_cpu's blocks have where they go to whoever is free (CLATTN_TICKETS): b_r rows, half and a
- * quarter of that. 0: each work-group has its own. */
+/* Whether forward_cpu's blocks go to whoever is free (CLATTN_TICKETS): with tiles always, else unless a knob says
+ * otherwise where more than a few units share a call, of which some end late. */
+bool cla_cpu_has_tickets(const struct clattn_capabilities *capabilities, const struct cla_config *config);
+
+/* The sizes of its blocks and tiles. */
+const struct cla_cpu_sizes *cla_cpu_forward_sizes(const struct cla_config *config);
+
+/* How many sizes blocks by tickets have: b_r rows, half and a quarter of that. 0: each work-group has its own. */
 int cla_cpu_ticket_sizes(const struct cla_config *config);
 
 /* Whether a panel's lanes can be what dQ sums over: tiles take 32 of them. */

@@ -51,14 +51,15 @@ static int tile_keys(const struct clattn_problem *problem, const struct cla_cpu_
     return cla_cpu_streamed(few ? sizes->few_stream : sizes->stream, problem->block_kv);
 }
 
-/* The keys of a tile, and the unit that multiplies them: AMX takes longer tiles than others. */
+/* The keys of a tile, and the unit that multiplies them: AMX, and blocks by tickets, take longer tiles. */
 static void take_tile(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
     config->b_c = problem->b_c ? problem->b_c : tile_keys(problem, &cla_forward_cpu_sizes);
     cla_cpu_take_dot(capabilities, problem, config->b_c, config);
-    const int longer = tile_keys(problem, &cla_forward_amx_sizes);
-    if (config->cpu.dot == CLA_CPU_AMX && !problem->b_c && longer % config->cpu.micro == 0)
+    config->cpu.tickets = cla_cpu_has_tickets(capabilities, config);
+    const int longer = tile_keys(problem, cla_cpu_forward_sizes(config));
+    if (!problem->b_c && longer % config->cpu.micro == 0)
         config->b_c = longer;
 }
 
@@ -67,13 +68,10 @@ static void take_tile(const struct clattn_capabilities *capabilities, const stru
 static void take_rows(const struct clattn_capabilities *capabilities, const struct clattn_problem *problem,
                       struct cla_config *config)
 {
-    const struct cla_cpu_sizes *sizes = &cla_forward_cpu_sizes;
-    const int panel = cla_cpu_panel(config);
-    const bool amx = config->cpu.dot == CLA_CPU_AMX; /* its blocks become smaller towards a call's end */
-    const int heads = amx ? cla_forward_amx_sizes.heads : 1;
+    const struct cla_cpu_sizes *sizes = &cla_forward_cpu_sizes, *own = cla_cpu_forward_sizes(config);
+    const int panel = cla_cpu_panel(config), heads = own->heads ? own->heads : 1; /* by tickets blocks become smaller */
     const bool many = cla_cpu_has_blocks(capabilities, problem, heads * problem->expected_n_q, sizes->large_block);
-    const int large = amx ? cla_forward_amx_sizes.large_block : sizes->large_block;
-    config->b_r = cla_round_up(many ? large : sizes->block, panel);
+    config->b_r = cla_round_up(many ? own->large_block : sizes->block, panel);
     if (problem->expected_n_q && problem->expected_n_q < sizes->block)
         config->b_r = cla_round_up((int)problem->expected_n_q, panel);
     while (config->b_r > panel && private_bytes(problem, config) > CLA_CPU_MOST_PRIVATE_BYTES)
@@ -193,6 +191,7 @@ static const struct cla_knob knobs[] = {
     {"fetch", offsetof(struct cla_config, cpu.fetch), 0, MOST_FETCHED, {0, 1, 2, 4}, 4},
     {"micro", offsetof(struct cla_config, cpu.micro), 1, 32, {4, 6, 8, 12, 16, 32}, 6},
     {"row_vectors", offsetof(struct cla_config, cpu.row_vectors), 1, 4, {1, 2, 3, 4}, 4},
+    {"tickets", offsetof(struct cla_config, cpu.tickets), 0, 1, {0}, 0},
     {"vector_width", offsetof(struct cla_config, cpu.vector_width), 4, 16, {0}, 0},
     {NULL, 0, 0, 0, {0}, 0}};
 
