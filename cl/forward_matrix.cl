@@ -110,7 +110,9 @@ typedef struct {
     matrix_walk walk;
     int stage;     /* where the present tile's K starts, in bytes from the first */
     int which_max; /* whether, and how, bounds are tried before they are looked for (common/matrix_tile_weights.clh) */
-    int drawn_key; /* one of those that dropout has drawn for, or -1 */
+#if MATRIX_STORES_PHILOX
+    matrix_stored_words drawn;
+#endif
     matrix_coming coming; /* the next tile, as far as it is not in local memory */
 } matrix_progress;
 
@@ -132,6 +134,14 @@ CLATTN_INLINE bool matrix_is_of(const int sort, int tile, const matrix_attending
     const bool whole = clattn_tile_ends(by->group_row, last_row, tile, tile + CLATTN_B_C - 1, view) == CLATTN_TILE_ALL;
     return whole == (sort == MATRIX_WHOLE_TILES);
 }
+
+/* Tiles that have no linear part of ALiBi's penalties take the way of bounds that are looked for, so that what is done
+ * to their scores stands between no other's products and weights. */
+#if MATRIX_ALIBI_LINEAR && UNIT_FETCHES && !CLATTN_KEEPS_SCORES
+#define MATRIX_IS_EVEN(row, key, p, view) matrix_linear_of(row, key, p, view).is_there
+#else
+#define MATRIX_IS_EVEN(row, key, p, view) true
+#endif
 
 /* Scores of keys from `key` on become weights by the bounds of the tile before, or where these do not hold by others,
  * and P V is added to O. Or, unless CLATTN_KEEPS_SCORES, nothing is added where they do not hold, and the scores are
@@ -213,13 +223,13 @@ CLATTN_INLINE void matrix_meet_tile(const int sort, const matrix_attending *by, 
             continue;
         matrix_drawing drawing = MATRIX_DRAWING(row, key, lane);
 #if MATRIX_STORES_PHILOX
-        matrix_draw_stored(&drawing, by->q_tile + STORED + (row - by->group_row) / UNIT_PIECE * MATRIX_STORED,
-                           &at->drawn_key, view);
+        matrix_draw_stored(&drawing, &at->drawn, view);
 #endif
         unit_accumulator s[RT][KT];
         matrix_begin_scores(s, row, key, lane, p, view);
         matrix_scores(lane, s, query, my_q, my_k + n * D_PITCH);
-        if (CLATTN_STALE_MAX && sort != MATRIX_OTHER_TILES && (CLATTN_KEEPS_SCORES || at->which_max)) {
+        if (CLATTN_STALE_MAX && sort != MATRIX_OTHER_TILES && MATRIX_IS_EVEN(row, key, p, view) &&
+            (CLATTN_KEEPS_SCORES || at->which_max)) {
             if (!matrix_add_steadily(s, by, key, kind, &drawing, MATRIX_V_FROM(my_v, n), p, view, at, rows, out))
                 n -= CLATTN_KEYS; /* once more, from the products on */
         } else {
@@ -256,7 +266,9 @@ CLATTN_INLINE void matrix_attend(clattn_source q, const matrix_attending *by, cl
     at.walk = matrix_first_tile(by->key_end, by->group_row, by->row, by->lane, view);
     at.stage = 0;
     at.which_max = MATRIX_NEW_MAX;
-    at.drawn_key = -1;
+#if MATRIX_STORES_PHILOX
+    at.drawn = matrix_stored_at(by->q_tile + STORED + (by->row - by->group_row) / UNIT_PIECE * MATRIX_STORED, by->lane);
+#endif
     if (at.walk.tile >= by->key_end)
         return;
     matrix_fill_queries(q, by->group_row, CLATTN_B_R, CLATTN_D, by->q_tile, D_PITCH, by->lid);

@@ -6,8 +6,9 @@
  *     executed PASS DTYPE D N_Q N_KV FEATURES SPREAD B_R B_C WORK_GROUP [KNOBS]
  *
  * PASS is forward or backward, DTYPE fp16 or bf16; FEATURES are the bits of clattn/score.h and may end in ":NUMBER",
- * the softcap, or the probability of dropout, which is then planned with; SPREAD is the deviation of the scores; sizes
- * of 0 are planned. Exit status 1: it could not run, or is wrong. */
+ * the softcap, or the probability of dropout, which is then planned with, or in "@NUMBER", the probability for a plan
+ * without; SPREAD is the deviation of the scores; sizes of 0 are planned. Exit status 1: it could not run, or is
+ * wrong. */
 #include "support/backward.h"
 #include "support/compare.h"
 #include <stdio.h>
@@ -35,10 +36,11 @@ static struct forward_case case_of(int count, char **words)
         .spread = atof(words[SPREAD]),
         .seed = 1};
     forward.problem.d_v = forward.problem.d;
-    const char *const cap = strchr(words[FEATURES], ':');
-    if (cap && forward.problem.features & CLATTN_DROPOUT)
-        forward.problem.dropout_p = forward.score.dropout_p = (float)atof(cap + 1);
-    else if (cap)
+    const char *const cap = strpbrk(words[FEATURES], ":@");
+    if (cap && forward.problem.features & CLATTN_DROPOUT) {
+        forward.score.dropout_p = (float)atof(cap + 1);
+        forward.problem.dropout_p = *cap == ':' ? forward.score.dropout_p : 0;
+    } else if (cap)
         forward.score.softcap = (float)atof(cap + 1);
     return forward;
 }

@@ -24,7 +24,7 @@ CHIPS = {"gfx1100": {"vector": 1, "slow": 4, "scalar": 1, "matrix": 32, "shared"
          "gfx1201": {"vector": 1, "slow": 4, "scalar": 1, "matrix": 16, "shared": True, "simds": 2, "lanes": 32, "words": 32},
          "gfx90a": {"vector": 4, "slow": 16, "scalar": 4, "matrix": 32, "shared": False, "simds": 4, "lanes": 64, "words": 32},
          "gfx942": {"vector": 4, "slow": 16, "scalar": 4, "matrix": 16, "shared": False, "simds": 4, "lanes": 64, "words": 32}}
-FEATURES = {"": "0", "softcap": "0x2:50", "small softcap": "0x2:4", "alibi": "0x4", "dropout": "0x200", "planned dropout": "0x200:0.1"}
+FEATURES = {"": "0", "softcap": "0x2:50", "small softcap": "0x2:4", "alibi": "0x4", "dropout": "0x200@0.1", "planned dropout": "0x200:0.1"}
 
 
 class Device:
