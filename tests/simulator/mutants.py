@@ -45,12 +45,24 @@ SIMT = [
     ("no barrier in the walk over slices", r"(\n\s*)" + BARRIER + r"( \\)", r"\1;\2", None),
     ("weights to another base", r"(define CLATTN_LOG2E\s+)\S+", r"\g<1>1.5f", None),
 ]
-MUTANTS = [("forward", *row) for row in FORWARD] + [("backward", *row) for row in BACKWARD] + [("simt", *row) for row in SIMT]
+DROPOUT = [
+    ("a digit of the threshold twice", r"threshold >> \(10 - digit\)", "threshold >> (11 - digit)", None),
+    ("another lane's words", r"\(stored->mine \+", "(stored->at +", None),
+    ("words of other keys", r"(UNIT_PIECE \* MATRIX_WORD_PIECES\)) % 8", r"\1 % 2", None),
+    ("bits of a neighbour", r"first \+ (17|22)", r"first + 1 + \1", None),
+    ("pieces changed over", r"piece < 2 \?", "piece >= 2 ?", ("gfx1100", "gfx1201")),
+]
+ALIBI = [("penalties rise beyond the diagonal", r"beyond \? -steepness : steepness", "steepness", None)]
+MUTANTS = [(kind, *row) for kind, rows in (("forward", FORWARD), ("backward", BACKWARD), ("simt", SIMT), ("dropout", DROPOUT), ("alibi", ALIBI))
+           for row in rows]
 
 
 def calls(executed, clattn):
     call = [executed, "PASS", "fp16", "64", "150", "210", "0", "8", "0", "0", "0"]
-    return {"forward": [word.replace("PASS", "forward") for word in call],
+    forward = [word.replace("PASS", "forward") for word in call]
+    return {"forward": forward,
+            "dropout": [*forward[:6], "0x200@0.1", *forward[7:]],
+            "alibi": [*forward[:6], "0x4", *forward[7:]],
             "backward": [word.replace("PASS", "backward") for word in call],
             "simt": [clattn, "verify", "--quick", "--quiet", "--device", "{device}", "--skeleton", "forward_simt", "--seed", "5",
                      "--part", "5/48"]}
