@@ -85,8 +85,10 @@ class BenchPasses(CommandTest):
         words = ["bench", "--n", ",".join(["64"] * 16), "--no-standard", "--pass", "both", "--repetitions", "2"]
         process = subprocess.Popen([CLATTN, *words, "--json", self.path("rows.json")], stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL)
-        while not process.stdout.readline().startswith(b"fp32"):
-            pass
+        line = b"first"
+        while line and not line.startswith(b"fp32"):
+            line = process.stdout.readline()
+        self.assertTrue(line, "the command ended before a row was measured")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=120)
         self.assertEqual(process.returncode, -signal.SIGINT)

@@ -118,6 +118,8 @@ static bool right_beside_nan(const struct forward_case *forward)
     return holds;
 }
 
+static int served;
+
 static int failures_of(size_t kernel, const struct cla_skeleton *skeleton)
 {
     const bool top_left = kernels[kernel].causal == CLATTN_CAUSAL_TOP_LEFT;
@@ -126,6 +128,7 @@ static int failures_of(size_t kernel, const struct cla_skeleton *skeleton)
     int failures = 0;
     if (!test_serves(&device, &plain.problem))
         return 0;
+    served++;
     failures += !right(&plain);
     if (kernels[kernel].features & CLATTN_BLOCK_MASK) { /* tiles of rows are looked for among many */
         struct forward_case walk = case_of(kernel, skeleton, LONG, 70);
@@ -150,6 +153,8 @@ static void every_shape(void **state)
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
             if (is_for(i, *skeleton) && test_is_turn((int)i, 3))
                 failures += failures_of(i, *skeleton);
+    if (served == 0)
+        skip(); /* the device has no such kernels */
     assert_int_equal(failures, 0);
 }
 
