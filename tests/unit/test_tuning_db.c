@@ -376,7 +376,7 @@ static void records_stand_in_for_the_model(void **state)
     assert_int_equal(info.source, CLATTN_PLAN_MODEL);
     const int planned = info.b_r;
     struct clattn_tuning_record tuned = record(planned == 64 ? 192 : 64, 1.5);
-    strcpy(tuned.knobs, "dot=0 fetch=1 micro=4 row_vectors=1 vector_width=16");
+    strcpy(tuned.knobs, "dot=0 fetch=1 micro=4 row_vectors=1 tickets=0 vector_width=16");
     add(&db, tuned);
     plan_tuned(&db, problem, &info);
     assert_int_equal(info.source, CLATTN_PLAN_TUNED);
