@@ -13,11 +13,11 @@
  * The arguments are d, keys, heads, heads of K and V, the type (0 fp32, 1 fp16, 2 bf16), turns, and then a plan each:
  * its rows, or "ROWS|SKELETON|B_R|B_C|KNOBS". */
 #define _POSIX_C_SOURCE 199309L
+#include "turns.h"
 #include <clattn/clattn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST_PLANS = 16, MOST_TURNS = 999, MOST_ROWS = 64, FIRST_PLAN = 7 };
 
@@ -26,25 +26,6 @@ struct row {
     struct clattn_forward_args args;
     double times[MOST_TURNS];
 };
-
-static double cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static _Noreturn void stop(const char *what)
-{
-    fprintf(stderr, "%s\n", what);
-    exit(1);
-}
 
 /* `count` numbers between 1 and 2, whose sign bit changes, in any of the types. */
 static cl_mem numbers(cl_context context, size_t count, int type)

@@ -10,34 +10,15 @@
  *     POCL_MAX_PTHREAD_COUNT=1 ./ggml_speed [TURNS [KEYS]]
  */
 #define _POSIX_C_SOURCE 199309L
+#include "turns.h"
 #include <clattn/clattn.h>
 #include <ggml-cpu.h>
 #include <ggml.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { D = 128, HEADS = 32, KV_HEADS = 8, MOST_TURNS = 999 };
-
-static double cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static _Noreturn void stop(const char *what)
-{
-    fprintf(stderr, "%s\n", what);
-    exit(1);
-}
 
 static float *numbers(size_t count)
 {
